@@ -26,7 +26,7 @@ from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import SETTINGS_ONLY, Chart, bold, on_white, provenance, to_html
 from dpviz.plots.elements.lines import Limit, Line, line_figure
-from dpviz.plots.elements.style import ArmStyle, arm_styles
+from dpviz.plots.elements.style import PLOT_CONFIG, ArmStyle, arm_styles
 from dpviz.privacy.budgets import Budget
 from dpviz.sweeps.sweep_result import SweepResult
 
@@ -59,7 +59,9 @@ def html(subject: Any) -> str:
         return f"{line}<p>{escape(str(error))}</p>"
     is_first: bool = not _charts_shown
     _charts_shown += 1
-    plot = pio.to_html(on_white(picture.figure), full_html=False, include_plotlyjs=is_first, include_mathjax=False)
+    plot = pio.to_html(
+        on_white(picture.figure), config=PLOT_CONFIG, full_html=False, include_plotlyjs=is_first, include_mathjax=False
+    )
     return f"{line}<p><strong>{escape(picture.heading)}</strong></p>{plot}<p>{bold(picture.caption)}</p>"
 
 

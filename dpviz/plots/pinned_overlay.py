@@ -1,6 +1,7 @@
 """Pinned pictures: a visitor pins a picture, and its lines are drawn, faint and dotted, beneath those of later ones."""
 
 import html
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -96,6 +97,8 @@ def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Fi
         y_range = _grow(result, [line.y for _, line in pinned_lines])
         if has_labels:
             _label(result, pinned_lines, y_range)
+        elif result.layout.showlegend:  # with their names, two in a row of 20 pixels
+            result.layout.height += 20 * math.ceil(len(pinned_lines) / 2)
     if any(picture.not_private for _, picture in matches):  # a mark that names curves would be incomplete now
         other_notes = (note for note in result.layout.annotations if note.name != "not private")
         marks = style.layout(Axes("", ""), not_private=True)["annotations"]  # the mark alone

@@ -264,7 +264,7 @@ def positions(groups: Mapping[str, Sequence[tuple[float, str]]], here: float | N
     groups : for each group the values with their texts. here : a value that a line through all rows marks; no line for
         None, and for 0, which is not on the axis.
     """
-    frame = style.layout(Axes(title, title, log_x=True), legend_entries=0, height=45 * len(groups) + 110)
+    frame = style.layout(Axes(title, "Protected, model", log_x=True), legend_entries=0, height=45 * len(groups) + 110)
     ticks = {"tickmode": "array", "tickvals": list(range(len(groups))), "ticktext": list(groups)}
     # The first group is on top.
     frame["yaxis"] |= {"range": [len(groups) - 0.5, -0.5], "automargin": True, "zeroline": False} | ticks

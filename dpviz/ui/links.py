@@ -7,18 +7,14 @@ packed or replaced by the name of a preset. Both can open the page as it is, for
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlencode
 
 import streamlit as st
 
 from dpviz.compare.pins import compress, decompress, join_links
 from dpviz.errors import UserError
-from dpviz.ui import appearance, components
+from dpviz.ui import appearance, components, streamlit_patches
 from dpviz.ui.controls import UNREAD, Panel
-
-if TYPE_CHECKING:
-    from streamlit.navigation.page import StreamlitPage
 
 EMBED = "embed"  # query parameter of Streamlit
 # Query parameters: all settings as one compressed text, a preset by its name, a pin, and several pins as one text.
@@ -110,11 +106,9 @@ def short(query: Query, preset: PresetLink | None) -> str:
     return min(map(_address, queries), key=len)
 
 
-def expand(page: "StreamlitPage") -> None:
-    """Replace a packed link by the full one, by opening `page` again; draw a warning if it cannot be read.
-
-    Does nothing for other addresses.
-    """
+def expand() -> None:
+    """Replace the packed link in the address by its settings, before any control is drawn; draw a warning if it cannot
+    be read. Does nothing for other addresses."""
     if st.session_state.pop(_IS_DAMAGED, False):
         st.warning("This link could not be read. Copy all of it, or set what you need.", icon=UNREAD)
     packed = st.query_params.get(PACKED)
@@ -127,7 +121,7 @@ def expand(page: "StreamlitPage") -> None:
         st.session_state[_IS_DAMAGED] = True
         st.rerun()  # the next run draws the warning: what this run draws is lost if the server's menu is still missing
     others = {name: st.query_params.get_all(name) for name in st.query_params if name in NO_SETTINGS - {PACKED}}
-    st.switch_page(page, query_params={**settings, **others})
+    streamlit_patches.set_address({**settings, **others})
 
 
 def unpacked(packed: str) -> dict[str, list[str]]:

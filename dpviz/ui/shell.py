@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def draw(page: "StreamlitPage") -> None:
     """Draw everything around `page`, before the page itself."""
-    links.expand(page)  # opens the full link in place of a packed one
+    links.expand()
     apply_style("shell.css")
     appearance.correct_theme()
     appearance.begin_presenting()

@@ -304,6 +304,26 @@ def _silent(change: Callable[..., None]) -> Callable[..., None]:
     return wrapper
 
 
+def set_address(settings: Mapping[str, list[str]]) -> None:
+    """Replace the settings in the address, before the running script draws its controls.
+
+    Streamlit's own functions refuse to set those of controls that were drawn before. A browser may name an address
+    again that it has replaced: by its button Back, or in a request from before it heard of the new one.
+    """
+
+    def set_all() -> None:
+        context = script_context()
+        if context is not None:
+            with context.session_state.query_params() as params:
+                params.clear_with_no_forward_msg(preserve_embed=True)
+                for name, values in settings.items():
+                    params.set_with_no_forward_msg(name, values[0] if len(values) == 1 else values)
+                params.set_initial_query_params_from_current()
+                params._send_query_param_msg()
+
+    with_fallback(set_all, otherwise=None)
+
+
 def draws_whole_page() -> bool:
     """Return true if the running script draws all of a page, and not only fragments of it."""
 

@@ -155,6 +155,9 @@ def test_what_was_drawn_is_shown_with_the_truth(load: Load) -> None:
     lines = [{trace["name"] for trace in spec["data"] if trace.get("name")} for spec in (noise, *charts(app).values())]
     both = {"Uniform", "Optimal (bound)"}
     assert lines == [both, both | {"Your curve"}, both]
+    app.button(key="learn_back").click().run()  # who has seen the outcome draws no more
+    drawn, _ = ({trace["name"] for trace in spec["data"] if trace.get("name")} for spec in charts(app).values())
+    assert drawn == {"Uniform", "Your curve"} and "You predict: “Worse”." in words(app)
 
 
 def test_try_it_yourself_opens_the_page_with_the_lessons_settings(load: Load) -> None:

@@ -163,6 +163,8 @@ def test_the_steps_say_whose_they_are_and_the_mixed_strategies_are_one_press_awa
     (slider,) = [part.proto for part in app.get("bidi_component") if part.proto.id.endswith("mirror_iterations_slider")]
     assert "Of Vertex sampling." in json.loads(slider.json)["help"]
     assert "Steps T: Vertex sampling. Other steps: DP-SGDA 10, Gaussian mirror descent 256, Two draws 2." in text(app)
+    theorem = load("mirror_descent", preset="theorem-4-2-first-order", mirror_follow="false")
+    assert "Fewer steps than T: Single pass 122, As in the paper 122." in text(theorem)
     mixed_at = []
     for epsilon in (0.3, 0.9):  # why another method may win: the smaller budget changes the noise alone
         app.number_input(key="mirror_epsilon").set_value(epsilon).run()

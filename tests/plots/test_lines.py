@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -39,6 +40,7 @@ def test_a_log_axis_never_sees_zero_and_says_so() -> None:
 
 def test_a_small_figure_without_lines_is_as_small_and_its_reason_fits() -> None:
     layout = line_figure([], Axes("Step t", "Noise"), if_empty="word " * 20, height=SMALL).layout
+    assert not layout.xaxis.showticklabels and not layout.yaxis.showticklabels
     assert layout.height == SMALL and max(map(len, layout.annotations[0].text.split("<br>"))) <= 48
 
 
@@ -57,6 +59,27 @@ def test_names_of_a_legend_are_broken_where_a_phone_ends() -> None:
     assert max(map(len, trace.name.split("<br>"))) <= 36 and trace.name.replace("<br>", " ") == name.replace(
         "<br>", " "
     )
+
+
+def test_names_at_single_points_which_are_in_the_middle_of_a_small_frame_are_in_the_margin() -> None:
+    lines = [Line(np.ones(1), np.full(1, 0.2 + k), f"DP-NAG {k}", BLUE) for k in range(2)]
+    labels = [note for note in drawn(*lines, height=SMALL).layout.annotations if note.name]
+    assert len(labels) == 2 and all(note.xref == "paper" for note in labels)
+
+
+def test_an_end_is_about_zero_on_a_log_axis_only_below_what_it_shows() -> None:
+    ends = {"a": 1000.0, "b": 0.003, "no privacy": 1e-9}
+    lines = [Line(np.arange(2), np.array([1.0, end]), name, BLUE) for name, end in ends.items()]
+    lines[-1] = replace(lines[-1], style=PLAIN)
+    labels = " ".join(note.text for note in drawn(*lines, log_y=True, height=380).layout.annotations if note.name)
+    assert "<b>0.003</b>" in labels and "<b>≈\u00a00</b>" in labels
+
+
+def test_a_legend_of_many_rows_makes_a_figure_higher_and_its_frame_no_lower_on_a_phone() -> None:
+    wide = drawn(*(Line(np.arange(3), np.full(3, k + 1.0), f"a method, stops at T = {k}", BLUE) for k in range(9)))
+    assert wide.layout.showlegend
+    phone = compact(wide).layout
+    assert phone.height - wide.layout.height == phone.margin.b - wide.layout.margin.b == 9 * 20
 
 
 @pytest.mark.parametrize("bound", ["upper", "lower"])

@@ -55,6 +55,13 @@ def test_the_axis_grows_to_hold_a_ghost_but_not_for_ever() -> None:
     assert below.layout.yaxis.uirevision != own.layout.yaxis.uirevision  # a kept zoom would hide it
 
 
+def test_a_legend_has_room_for_the_names_of_ghosts() -> None:
+    lines = [Line(np.arange(3), np.full(3, k + 1.0), f"method {k}", BLUE) for k in range(8)]
+    own = line_figure(lines, Axes("Step t", "Loss", log_y=True), labels=False)
+    kept = pinned_overlay.pinned_parts(own, ())
+    assert pinned_overlay.with_pinned(own, [("P", kept)]).layout.height == own.layout.height + 4 * 20
+
+
 @pytest.mark.parametrize(("own", "kept"), [(False, True), (True, False), (False, False)])
 def test_ghosts_that_read_raw_data_carry_their_mark_with_them(own: bool, kept: bool) -> None:
     drawn = pinned_overlay.with_pinned(

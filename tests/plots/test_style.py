@@ -5,14 +5,15 @@ import pytest
 from dpviz.experiments.experiment import Arm
 from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov, presets
 from dpviz.families.mirror_descent import presets as mirror_presets
+from dpviz.plots import displayed
 from dpviz.plots.elements.style import DASHES, DOTS, NOT_PRIVATE, PALETTE, PLOT_CONFIG, arm_styles
-from dpviz.privacy.budgets import NoPrivacy
+from dpviz.privacy.budgets import NoPrivacy, PureDP
 from dpviz.problems.games.group_loss import GroupLoss
 from dpviz.problems.games.marginals import MarginalQueries
 from dpviz.problems.games.matrix_games import MatrixGame
 from dpviz.problems.games.quadratic_games import QuadraticGame
 from dpviz.problems.games.simplex_learning import SparseRegression
-from dpviz.ui import appearance
+from dpviz.ui import appearance, components
 
 
 def luminance(color: str) -> float:
@@ -85,3 +86,5 @@ def test_small_text_has_a_contrast_of_four_and_a_half_to_one(theme: str) -> None
 
 def test_figures_are_never_offered_to_a_third_party() -> None:
     assert PLOT_CONFIG["showSendToCloud"] is False
+    assert "showSendToCloud: false" in components.asset_text("served/plot.js")
+    assert '"showSendToCloud": false' in displayed.html(PureDP(epsilon=1.0))

@@ -33,3 +33,9 @@ def test_texts_under_the_pointer_are_typeset_as_those_beside_a_mark() -> None:
         "text": ["x<sub>t</sub>"],
         "hovertext": ["x<sub>t</sub>"],
     }
+
+
+def test_a_title_with_indices_is_as_long_as_what_is_read_of_it() -> None:
+    drawing = {"data": [], "layout": {"yaxis": {"title": {"text": "Distance travelled ‖x_t - x_0‖"}}}}
+    (title,) = browser_figure(drawing)["layout"]["annotations"]
+    assert title["text"] == "Distance travelled ‖x<sub>t</sub> − x<sub>0</sub>‖"  # in one row

@@ -149,10 +149,10 @@ def decomposition(method: GradientMethod, plan: Plan, *, exact: bool = False, co
     return chart(
         _stacked(parts, title, f"No error bound is known for {method.title}."),
         "What limits accuracy",
-        "Error after each step, split into optimisation, privacy noise and batch noise",
+        "Error after each step, split into optimisation and noise",
         f"The {'exact error on a quadratic' if exact else 'error bound'} after all steps, split into its parts. What "
-        "remains of the start shrinks with more steps, privacy noise grows with them, and batch noise comes from "
-        "looking at m rows only.",
+        "remains of the start shrinks with more steps, privacy noise grows with them. A step that reads m < n rows "
+        "adds batch noise.",
     )
 
 

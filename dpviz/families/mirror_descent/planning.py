@@ -40,7 +40,7 @@ RELATIVE_STEP: Any = number(
     1.0,
     label="Step size",
     symbol="τ",
-    unit="× largest",
+    unit="max",
     scale="log",
     help="1 = the largest that the budget allows.",
 )

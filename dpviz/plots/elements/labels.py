@@ -82,9 +82,9 @@ def min_frame_width(height: int) -> float:
 def end_texts(ends: Sequence[float], opening: Range, bound: Bound = "") -> list[str]:
     """Return the values at the ends of lines as texts, where a value that is negligible is written "≈ 0".
 
-    It is negligible next to the largest of the values or, on a linear axis, next to the range of the axis.
+    It is negligible next to the range of the axis or, on a log axis, if it is below that range.
     """
-    scale = max(map(abs, ends if opening.log else (opening.low, opening.high)), default=0.0)
+    scale = 1e4 * 10.0**opening.low if opening.log else max(abs(opening.low), abs(opening.high))
     return [beside(end, scale, WRITE[bound]) for end in ends]
 
 
@@ -195,12 +195,12 @@ def compact(figure: go.Figure) -> go.Figure:
     Else it has a legend. A small figure has neither, because a figure above it has them.
     """
     result = _wrap_names(_wrap_notes(go.Figure(figure)))
-    notes = _labels(figure)
+    notes, is_small = _labels(figure), figure.layout.height <= style.SMALL
     if not notes:
-        return result
+        has_legend = result.layout.showlegend and not is_small
+        return _with_legend(result, width=_SCREEN - result.layout.margin.l, legend=True) if has_legend else result
     texts = [label_lines(*_name_and_number(note.text), width=_NARROW) for note in notes]
     right_margin = max(map(margin_width, texts))
-    is_small = figure.layout.height <= style.SMALL
     are_in_margin = all(note.yref == "paper" for note in notes)
     has_narrow_margin = right_margin <= _SHARE * _SCREEN
     if not is_small and are_in_margin and has_narrow_margin and _place_labels(result, figure, texts):  # it writes them

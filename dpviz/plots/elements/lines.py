@@ -137,6 +137,8 @@ def line_drawing(
         empty_notes = textwrap.wrap(if_empty, style.FRAME) if is_small else [if_empty]
         empty_height = height if is_small else style.HEIGHT
         frame = style.layout(replace(axes, from_zero=False), notes=empty_notes, height=empty_height)
+        for name in ("xaxis", "yaxis"):  # plotly would number axes without a range
+            frame[name]["showticklabels"] = False
         return {"data": [], "layout": frame}
     scale = Scale(axes.log_x, axes.log_y)
     if ranges is None:
@@ -249,7 +251,7 @@ def line_ends(
     ends = []
     for line, text in zip(lines, texts, strict=True):
         x, y = max(float(line.x[-1]), line.until), float(scale.clip(line.y[-1:])[0])
-        across = float(along.place(x)) if along.high > along.low else 0.0  # 0 where all lines are single points
+        across = float(along.place(x)) if along.high > along.low else 0.5  # single points are in the middle
         number = f"{text} {line.unit}".rstrip() if line.value else ""
         up = float(np.clip(opening.place(y), 0.0, 1.0))
         end = End(x, y, across, up, line.name, number, line.style, frame)

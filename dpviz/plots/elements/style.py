@@ -195,7 +195,8 @@ def top_margin(notes: Sequence[str], title: str = "") -> int:
 def y_title(title: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, Any]:
     """Return the title of the vertical axis as an upright annotation, above the frame and the notes that are there.
 
-    title, layout : parts of a figure's specification: the title of its y axis, and its layout.
+    title, layout : parts of a figure's specification: the title of its y axis, not typeset yet as its markup takes no
+        room, and its layout.
     """
     size = title.get("font", {}).get("size", TEXT)
     factor = size / TEXT  # above 1 where a figure is enlarged for a lecture hall
@@ -206,7 +207,7 @@ def y_title(title: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, An
         (factor * ROW * (note["text"].count("<br>") + 1) + note.get("yshift", 0) for note in notes),
         default=without_notes,
     )
-    text = {"name": "title", "text": "<br>".join(wrap(title["text"], FRAME)), "font": {"size": size}}
+    text = {"name": "title", "text": markup("<br>".join(wrap(title["text"], FRAME))), "font": {"size": size}}
     return _ABOVE | text | {"xshift": factor * _ABOVE["xshift"], "yshift": yshift}
 
 
@@ -287,7 +288,8 @@ def browser_figure(drawing: dict[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = _typeset(drawing)
     figure_layout = result["layout"]
     titles = [axis.setdefault("title", {}) for name, axis in figure_layout.items() if name.startswith("yaxis")]
-    title = next((title for title in titles if title.get("text")), None)
+    raw_titles = (axis.get("title", {}) for name, axis in drawing["layout"].items() if name.startswith("yaxis"))
+    title = next((title for title in raw_titles if title.get("text")), None)
     is_heat_map = bool(result["data"]) and result["data"][0]["type"] == "heatmap"  # no room above its panels
     if title is not None and not is_heat_map:
         figure_layout["annotations"] = [*figure_layout.get("annotations", ()), y_title(title, figure_layout)]

@@ -2,6 +2,7 @@
 single strategy. The data are drawn from a seed. In the shapes, R is the number of replicates (simulated runs)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from typing import Any, ClassVar, Literal, Self
@@ -259,7 +260,7 @@ class LearningGame(games.SlicedGame):
     """
 
     metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric(games.DUALITY_GAP.name, "Excess loss F(x) - F*", scale="log"),
+        replace(games.DUALITY_GAP, label="Excess loss F(x) - F*"),
         Metric("objective", "Loss F(x)", headline=6),
     )
 

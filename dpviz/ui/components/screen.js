@@ -14,6 +14,7 @@ function enter(change, url) {
 }
 history.pushState = (_, __, url) => enter(pushState, url);
 history.replaceState = (_, __, url) => enter(replaceState, url);
+if (location.search.includes("of_page=")) enter(replaceState, location.search); // from before this was loaded
 export default function ({ data, parentElement, setStateValue }) {
   if (page !== null && page !== data.page) document.querySelector('[data-testid="stMain"]')?.scrollTo(0, 0);
   page = data.page;

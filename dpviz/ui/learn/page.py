@@ -104,6 +104,11 @@ def _prediction(lesson: Lesson) -> Answer | None:
     return lesson.answers[index] if isinstance(index, int) else None
 
 
+def _is_seen(lesson: Lesson) -> bool:
+    """Return true if the visitor has seen the outcome after a prediction, which then stays."""
+    return _key(lesson, "seen") in visitors.current().notes
+
+
 def _key(lesson: Lesson, name: str) -> str:
     """Return the key, in the session or among the visitor's notes, of a value or control of a lesson."""
     return f"learn_{lesson.slug}_{name}"
@@ -129,7 +134,8 @@ def _show_text(lesson: Lesson, step: int, before: Side, after: Side, is_ready: b
         if poll is not None:
             poll.show_answers()
         elif lesson.drawn:
-            st.markdown("Draw the curve: sweep over the sheet, or move its handles, by pointer or by the arrow keys.")
+            if not _is_seen(lesson):
+                st.markdown("Draw the curve: sweep over the sheet, or move its handles, by pointer or by arrow keys.")
             answer = _prediction(lesson)  # what the end of the drawing means
             st.caption("Its end is your prediction." if answer is None else f"You predict: “{answer.words}”.")
         else:
@@ -157,7 +163,7 @@ def _ask_prediction(lesson: Lesson) -> None:
         key=_key(lesson, "choice"),
         on_change=_note,
         args=(lesson,),
-        disabled=_key(lesson, "seen") in visitors.current().notes,
+        disabled=_is_seen(lesson),
     )
 
 
@@ -187,20 +193,21 @@ def _show_verdict(lesson: Lesson, before: Side, after: Side) -> None:
 def _show_chart(lesson: Lesson, step: int, before: Side, after: Side, poll: Poll | None) -> None:
     """Draw the chart of a step: the curves before the change; from the step See on also those after it.
 
-    In the step Predict of a lesson with a drawn prediction it is the sheet on which the visitor draws.
+    In the step Predict of a lesson with a drawn prediction it is the sheet on which the visitor draws, until the
+    outcome was seen.
 
     poll : the prediction of a class, which draws on its phones.
     """
     measure = lesson.measure
     axes, names = measure.axes(before), lesson.change.names
-    if step == PREDICT and lesson.drawn and poll is None:
+    if step == PREDICT and lesson.drawn and poll is None and not _is_seen(lesson):
         _draw_prediction(lesson, before, after)
     else:
         new = measure.curves(after) if step >= SEE else ()
         guess = None
         if poll is not None and step in (PREDICT, SEE):
             guess = poll.median
-        elif poll is None and step >= SEE:
+        elif poll is None and step >= PREDICT:
             guess = _drawn_curve(lesson, before, after)
         figure = lesson_figures.before_and_after(
             measure.curves(before), new, names, axes, frame=lesson.frame(after), guess=guess

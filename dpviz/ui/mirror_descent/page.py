@@ -385,23 +385,21 @@ class GamesPage(FamilyPage):
 def _whose_steps(view: PlanView) -> str:
     """Return a line that names the private methods with the T that is set, and the steps that each of the others takes.
 
-    Some methods choose their own number of steps, or may stop before it.
+    Some methods choose their own number of steps, or may stop before it; of some, T is the largest number.
     """
-    with_set_steps, others = [], []
+    methods: dict[str, list[str]] = {"Steps T": [], "Fewer steps than T": [], "Other steps": []}  # by title
     for arm in view.experiment.arms:
         plan = view.plans[arm.label]
         if not plan.private:
             continue
-        if getattr(arm.algorithm, "iterations", None) == plan.iterations:
-            with_set_steps.append(arm.label)
+        set_steps = getattr(arm.algorithm, "iterations", 0)
+        if set_steps == plan.iterations:
+            methods["Steps T"].append(arm.label)
         else:
+            title = "Fewer steps than T" if plan.iterations < set_steps else "Other steps"
             steps = f"at most {plan.iterations:,}" if plan.stops else f"{plan.iterations:,}"
-            others.append(f"{arm.label} {steps}")
-    return " ".join(
-        f"{title}: {', '.join(labels)}."
-        for title, labels in (("Steps T", with_set_steps), ("Other steps", others))
-        if labels
-    )
+            methods[title].append(f"{arm.label} {steps}")
+    return " ".join(f"{title}: {', '.join(parts)}." for title, parts in methods.items() if parts)
 
 
 def _mixing_against_noise(view: PlanView) -> str:

@@ -41,6 +41,7 @@ const numbers = {
   click: (node) => table(node),
 };
 const menu = {
+  showSendToCloud: false, // else Plotly's own server is offered the numbers of every chart
   displaylogo: false,
   displayModeBar: "hover",
   toImageButtonOptions: { format: "png", scale: 2 },
