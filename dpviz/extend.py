@@ -3,8 +3,9 @@
 A method is a subclass of `Algorithm` with a `kind` of its own, such as "mine.momentum", numbers declared by `number`, a
 `plan` from public facts that keeps the budget, and a `run` in which every look at the data goes through `Mechanisms`. A
 problem is a `ProblemSpecification` that builds a `Problem`, with its data set in the field `data`; a data set is a
-`DatasetSpecification`, with `public = False` unless anybody may see its rows. `dpviz.audit(method, neighbours=…)` tests
-a method on two data sets, such as those of `neighbours`.
+`DatasetSpecification`, with `public = True` if anybody may see its rows. A problem without a data set counts as public,
+unless its property `public` says otherwise. `dpviz.audit(method, neighbours=…)` tests a method on two data sets, such
+as those of `neighbours`.
 
 A module of your own is known to `dpviz` commands by their option `--module`; and to every use of dpviz, if its package
 names it as an entry point of the group "dpviz.kinds".

@@ -57,7 +57,7 @@ class RowsSpecification(Specification, Generic[F, Loaded]):
     """
 
     title: ClassVar[str] = ""
-    public: ClassVar[bool] = True  # synthetic or published: curves computed from the raw rows may be shown
+    public: ClassVar[bool] = False  # True for synthetic or published rows: curves computed from them may be shown
 
     @abstractmethod
     def facts(self) -> F:

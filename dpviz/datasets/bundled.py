@@ -36,6 +36,7 @@ class BundledTable(DatasetSpecification):
 
     kind: ClassVar[str] = "datasets.bundled.table"
     title: ClassVar[str] = "Published table"
+    public: ClassVar[bool] = True
     table: Literal["breast_cancer", "digits", "health_insurance"] = choice(
         "health_insurance",
         label="Table",
@@ -123,6 +124,7 @@ class CovertypeLike(_Covertype):
 
     kind: ClassVar[str] = "datasets.covertype.like"
     title: ClassVar[str] = "Stand-in for Covertype (synthetic)"
+    public: ClassVar[bool] = True
     rows: int = rows_field(20_000, 1000, 200_000, "The paper's table has 495,141.")
     seed: int = seed_field()
 

@@ -116,6 +116,7 @@ class CategoricalGenerator(CategoricalSpecification):
 
     kind: ClassVar[str] = "datasets.categories.generator"
     title: ClassVar[str] = "Made-up survey (480 combinations)"
+    public: ClassVar[bool] = True
     rows: int = rows_field(10_000, 200, 1_000_000)
     seed: int = seed_field()
 
@@ -150,6 +151,7 @@ class CategoricalBundled(CategoricalSpecification):
 
     kind: ClassVar[str] = "datasets.categories.bundled"
     title: ClassVar[str] = "Health insurance (20,190 rows, 2,000 combinations)"
+    public: ClassVar[bool] = True
 
     def facts(self) -> CategoricalFacts:
         return CategoricalFacts(20_190, (*((name, labels) for name, _, _, labels in _INSURANCE), _HEALTH))

@@ -146,6 +146,7 @@ class GroupedSigns(GroupedSpecification):
 
     kind: ClassVar[str] = "datasets.groups.signs"
     title: ClassVar[str] = "Three groups that need different models"
+    public: ClassVar[bool] = True
     rows: int = rows_field(20_000, 200, 100_000)
     dimension: int = number(
         30, 4, 200, label="Features", symbol="d", scale="log", help="Four of them matter; the others are noise."
@@ -175,6 +176,7 @@ class GroupedLosses(GroupedSpecification):
 
     kind: ClassVar[str] = "datasets.groups.losses"
     title: ClassVar[str] = "Three specialists among many strategies"
+    public: ClassVar[bool] = True
     rows: int = rows_field(20_000, 200, 100_000)
     dimension: int = number(
         30, 3, 500, label="Strategies", symbol="d", scale="log", help="Three are specialists; the others fail everyone."
@@ -209,6 +211,7 @@ class GroupedBundled(GroupedSpecification):
 
     kind: ClassVar[str] = "datasets.groups.bundled"
     title: ClassVar[str] = "Health insurance, by self-rated health"
+    public: ClassVar[bool] = True
     grouping: Literal["four", "three"] = choice(
         "four",
         label="Groups",

@@ -311,7 +311,13 @@ def _logistic_labels(generator: np.random.Generator, scores: np.ndarray) -> np.n
     return np.where(generator.random(len(scores)) < 0.5 + 0.5 * np.tanh(0.5 * scores), 1.0, -1.0)
 
 
-class UniformLogistic(DatasetSpecification):
+class _Synthetic(DatasetSpecification):
+    """Base of the tables drawn from a seed, of which anybody may see the rows."""
+
+    public: ClassVar[bool] = True
+
+
+class UniformLogistic(_Synthetic):
     """Features u uniform on [0, 1] and labels z of a logistic model: P(z = 1) = σ((u - ½)ᵀw), w = signal · N(0, I).
 
     Drawn from `default_rng(seed)`: features first, then w, then one uniform per label.
@@ -335,7 +341,7 @@ class UniformLogistic(DatasetSpecification):
         return features, _logistic_labels(generator, scores)
 
 
-class PaperLogistic(DatasetSpecification):
+class PaperLogistic(_Synthetic):
     """The simulated data of Kuru, Birbil, Gürbüzbalaban and Yıldırım, Figure 3: separable and unbalanced.
 
     A row u is one of the first n of the 100 000 x d matrix that MATLAB's `rng(1); rand(100000, d)` draws; its label is
@@ -371,7 +377,7 @@ class PaperLogistic(DatasetSpecification):
         return features, np.where(features @ weights > 0.0, 1.0, -1.0)
 
 
-class CorrelatedLogistic(DatasetSpecification):
+class CorrelatedLogistic(_Synthetic):
     """Strongly correlated features: an ill-conditioned problem, on which momentum pays.
 
     Every two features have correlation r: u_j = √r c + √(1 - r) e_j with standard normal c, e_j, cut at ±3. The
@@ -407,7 +413,7 @@ class CorrelatedLogistic(DatasetSpecification):
         return features, _logistic_labels(generator, features @ weights)
 
 
-class UniformLinear(DatasetSpecification):
+class UniformLinear(_Synthetic):
     """A number to predict: features u uniform on [0, 1], and as the target the signal (u - ½)ᵀw plus noise.
 
     w is normal, scaled so that the signal has standard deviation 1. The noise has standard deviation `noise`; in a
@@ -441,7 +447,7 @@ class UniformLinear(DatasetSpecification):
         return features, features @ weights - 0.5 * weights.sum() + noise
 
 
-class SphereLinear(DatasetSpecification):
+class SphereLinear(_Synthetic):
     """A number to predict, with outliers: rows a are uniform on the unit sphere, the target is aᵀx* + 0.05 N(0, 1).
 
     The true weights x* are 1/√d in every coordinate. In a share `outliers` of the rows the target is uniform on [-3, 3]
@@ -470,7 +476,7 @@ class SphereLinear(DatasetSpecification):
         return features, target
 
 
-class Saddle(DatasetSpecification):
+class Saddle(_Synthetic):
     """Rows along one line, on both sides of 0, so that x = 0 is a saddle point of a robust principal component.
 
     Row i is aᵢe₁ + 0.9 √((1 - spike²)/d) N(0, I), shortened to norm 1 if it is longer; due to the factor 0.9, few are.
@@ -515,7 +521,7 @@ class Saddle(DatasetSpecification):
         return features, signs
 
 
-class HeavyTailed(DatasetSpecification):
+class HeavyTailed(_Synthetic):
     """Cauchy features, whose rare huge values only the declared bound tames: an example for the use of clipping.
 
     The labels follow the values as drawn, P(z = 1) = σ(uᵀw) with w = signal · N(0, I); the learner sees them clipped
@@ -550,7 +556,7 @@ class HeavyTailed(DatasetSpecification):
         return features, _logistic_labels(generator, features @ weights)
 
 
-class NormalDraws(DatasetSpecification):
+class NormalDraws(_Synthetic):
     """Normal rows, N(mean, I) with the same mean in every feature, which a model has to find.
 
     The target is a copy of the first feature and is not used. Declared range of all: ±10. Drawn from
@@ -575,7 +581,7 @@ class NormalDraws(DatasetSpecification):
         return features, features[:, 0].copy()  # copied, as `enforced` may write into it
 
 
-class RegressionDraws(DatasetSpecification):
+class RegressionDraws(_Synthetic):
     """Linear regression: features z from N(0, I), target β₀ + ⟨β, z⟩ + noise · N(0, 1).
 
     The intercept β₀ and then the entries of β repeat the numbers 1, -1, ½, -½, 1.5. Declared ranges: features ±10,
@@ -604,7 +610,7 @@ class RegressionDraws(DatasetSpecification):
         return features, beta[0] + features @ beta[1:] + self.noise * generator.standard_normal(self.rows)
 
 
-class ProcessDraws(DatasetSpecification):
+class ProcessDraws(_Synthetic):
     """A draw of a Gaussian process at features uniform on [-√3, √3], with noise added: the target.
 
     The kernel is exp(-½ Σⱼ ((zⱼ - z′ⱼ)/ℓⱼ)²), where each feature j has a length-scale ℓⱼ, log-uniform on [1.5, 12].
@@ -642,7 +648,7 @@ class ProcessDraws(DatasetSpecification):
         return features, process + self.noise * generator.normal(size=self.rows)
 
 
-class FactorDraws(DatasetSpecification):
+class FactorDraws(_Synthetic):
     """Many correlated features, of which six matter: a stand-in for the slices of CT images.
 
     Feature j is x_j = 0.8 e_j + 0.6 F_(j mod 10), where e_j and the ten factors F are N(0, 1). The target is

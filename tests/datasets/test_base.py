@@ -30,6 +30,9 @@ from dpviz.datasets import (
     UserUpload,
     enforce_bounds,
 )
+from dpviz.datasets.categories import CategoricalSpecification
+from dpviz.datasets.groups import GroupedSpecification
+from dpviz.datasets.uploads.upload import Upload
 from dpviz.errors import UserError
 from dpviz.specification import Specification, registered
 
@@ -81,6 +84,16 @@ def enforced(features: np.ndarray, bounds: tuple[tuple[float, float], ...]) -> n
 
 def test_every_registered_kind_is_covered_here() -> None:
     assert {type(s) for s in SPECIFICATIONS} == set(registered(DatasetSpecification))
+
+
+def test_only_what_says_so_is_public() -> None:
+    every = {
+        *registered(DatasetSpecification),
+        *registered(GroupedSpecification),
+        *registered(CategoricalSpecification),
+    }
+    assert {kind.public for kind in every if not issubclass(kind, Upload)} == {True}
+    assert not Hostile.public and not any(kind.public for kind in every if issubclass(kind, Upload))
 
 
 @pytest.mark.parametrize("specification", SPECIFICATIONS, ids=lambda s: s.content_hash()[:6] + s.kind)
