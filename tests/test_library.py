@@ -93,7 +93,8 @@ def test_an_audit_by_a_method_is_that_of_its_worst_case(verdict: Any) -> None:
     again = dpviz.Audit(case, case.budgets[0], runs=400, seed=1).run()
     assert (verdict.bound, verdict.runs) == (again.bound, 400)
     assert dpviz.audit(dpviz.GradientDescent, dpviz.GaussianDP(mu=1), runs=100, seed=1).symbol == "μ"
-    for method, budget in ((dpviz.ShortStep, dpviz.PureDP(epsilon=1)), (dpviz.ShortStep, dpviz.NoPrivacy())):
+    wrong: Any = (dpviz.ShortStep, dpviz.PureDP(epsilon=1)), (dpviz.ShortStep, dpviz.NoPrivacy()), (dpviz.PureDP, None)
+    for method, budget in wrong:
         with pytest.raises(UserError):
             dpviz.audit(method, budget)
 

@@ -121,9 +121,8 @@ class MatrixProducts:
             change=self._query.sensitivity,
         )
         released = np.zeros_like(exact)
+        # In the second run of an audit it is the product that the first run released, so `noisy` is not used below.
         released[is_new] = self._source._passed(product)
-
-        # From `released`, not `noisy`: in the second run of an audit it is the product that the first run released.
         noise = np.where(is_new[:, None], released - exact, 0.0)
         self._rank += is_new
         self._basis = np.concatenate([self._basis, unit[:, None]], axis=1)

@@ -270,7 +270,7 @@ def _tell_settings(params: "QueryParams") -> bool:
     if context is None:
         return False
     page: Mapping[str, Any] = context.pages_manager.get_pages().get(context.page_script_hash, {})
-    context.query_string = urlencode(params._query_params, doseq=True)
+    context.query_string = urlencode(params._query_params, doseq=True)  # as the function that this one replaces does
     message = import_module("streamlit.proto.ForwardMsg_pb2").ForwardMsg()
     message.page_info_changed.query_string = urlencode(
         {**params._query_params, OF_PAGE: page.get("url_pathname", "")}, doseq=True

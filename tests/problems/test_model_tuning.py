@@ -60,7 +60,7 @@ def test_gradients_of_a_gaussian_process_are_the_slopes_of_its_losses(box: Lengt
 def test_a_users_loss_follows_from_the_own_row_and_the_training_rows_alone(box: ModelTuning) -> None:
     """Bitwise: whatever the other validation rows become, and however often it is asked."""
     assert Specification.from_json(box.to_json()) == box
-    learner, users = box.trained({})
+    learner, users = box.load_learner({})
     facts, generator = box.facts(), np.random.default_rng(0)
     low, high = facts.box
     assert users.user_of_row is None and users.n == facts.n == len(learner.arrays["z"])
@@ -79,7 +79,7 @@ def test_a_users_loss_follows_from_the_own_row_and_the_training_rows_alone(box: 
 
 
 def test_ridge_regression_is_what_its_formula_says() -> None:
-    learner, _ = SMALL[2].trained({})
+    learner, _ = SMALL[2].load_learner({})
     point = np.array([0.3, -0.5, 1.0, 0.2, 0.0, 1.5, -1.0, 0.7, -1.2])
     x, y, v, z = (learner.arrays[name] for name in "xyvz")
 
@@ -93,7 +93,7 @@ def test_ridge_regression_is_what_its_formula_says() -> None:
 
 def test_scaling_reads_the_training_rows_and_nothing_else() -> None:
     box = SMALL[4]
-    arrays = box.trained({})[0].arrays
+    arrays = box.load_learner({})[0].arrays
     assert np.abs(arrays["x"].mean(axis=0)).max() < 1e-12
     assert set(np.round(arrays["x"].std(axis=0), 9)) <= {0.0, 1.0}  # pixels that never change stay 0
     assert np.abs(arrays["v"]).max() <= 5.0 and set(arrays["z"]) == {-1.0, 1.0}
@@ -129,7 +129,7 @@ def test_a_user_with_several_rows_is_one_user() -> None:
     assert (data.n, data.users, data.facts().users) == (200, 40, 40)
     box = LengthScales(data=data, training_rows=60, validation_users=100)
     assert box.split == (20, 20) and box.facts().n == 20 and not box.public
-    learner, users = box.trained({data.identity: table})
+    learner, users = box.load_learner({data.identity: table})
     problem = box.build({data.identity: table})
     rows, means = learner.losses(points(problem)), problem._losses(points(problem))
     assert users.user_of_row is not None and rows.shape[1] == len(users.user_of_row) > users.n == means.shape[1]
@@ -232,7 +232,7 @@ def test_machines_predict_what_their_library_says_of_rows_that_are_finite() -> N
     from sklearn.svm import SVC, SVR
 
     for box in (SMALL[1], SMALL[3]):
-        learner, _ = box.trained({})
+        learner, _ = box.load_learner({})
         point = points(box.build(), 1)[0]
         inner, outer = learner._kernels(point[: learner.arrays["x"].shape[1]], float(point[-1]))
         y, z = learner.arrays["y"], learner.arrays["z"]

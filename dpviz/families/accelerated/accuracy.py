@@ -145,7 +145,8 @@ def _laplace_factor(recursion: theory.Recursion, schedule: theory.Schedule) -> F
 
     A step with ε_t has the half variance 1/ε_t², which the bound multiplies by G g_t: G = exp(log_contraction) is the
     contraction of all T' steps, and g_t = exp(log_weight) undoes that of the steps up to t. With ε_t in proportion to
-    w_t the sum is G (Σ w_t²) (Σ g_t/w_t²). The uniform schedule has w_t = 1, the optimal one w_t = g_t^(1/3).
+    w_t the sum is G (Σ w_t²) (Σ g_t/w_t²). The uniform schedule has w_t = 1, the optimal one w_t = g_t^(1/3): it is
+    the optimum for a given Σ ε_t, and under ρ the plan keeps it.
     """
     _, log_contraction, log_weight = recursion
     # Sums of logarithms, as the terms themselves would overflow.

@@ -339,8 +339,11 @@ class GameAlgorithm(Algorithm[P, GameFacts]):
         return self.sparse and facts.products <= AFFORDABLE
 
     def vertices(self, plan: Plan) -> float:
-        """Return the number of vertices with a weight above 0 at the points where most rounds take a gradient, of the
-        player with more of them; infinite for mixed strategies."""
+        """Return the number of vertices that most rounds play: those with a weight above 0 where the gradient is taken.
+
+        Of the two players' numbers it is the larger one; infinite for mixed strategies, also without privacy, where
+        nothing is drawn.
+        """
         if not self.sparse or not plan.private:
             return math.inf
         return max(plan.resolved.get("draws", 1), plan.resolved.get("draws_y", 1))

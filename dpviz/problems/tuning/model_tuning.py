@@ -389,7 +389,7 @@ class ModelTuning(TuningSpecification):
         n_drawn = data.n if isinstance(self.data, ProcessDraws) else 0  # rows and columns of its covariance
         return replace(memory, table=memory.table + table + max(kernels, 24.0 * n_drawn**2))
 
-    def trained(self, tables: Mapping[str, np.ndarray]) -> tuple[Learner, Users]:
+    def load_learner(self, tables: Mapping[str, np.ndarray]) -> tuple[Learner, Users]:
         """Return the learner, with the rows to train it on and to evaluate it on, and the users of the latter."""
         data, users = load_with_users(self.data, tables)
         n_training, n_validation = self.split
@@ -468,7 +468,7 @@ class LengthScales(ModelTuning):
         return 1.2 * training  # measured
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "ProcessProblem":
-        learner, users = self.trained(tables)
+        learner, users = self.load_learner(tables)
         assert isinstance(learner, ProcessLearner)
         return ProcessProblem(self.facts(), learner, users, self.observation_seed)
 
@@ -510,7 +510,7 @@ class KernelMachine(ModelTuning):
         return base.coordinate_plane(facts.d - 2, facts.d - 1, (cost, width))
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "ModelProblem":
-        learner, users = self.trained(tables)
+        learner, users = self.load_learner(tables)
         return ModelProblem(self.facts(), learner, users, self.observation_seed)
 
     def _scaled(

@@ -96,6 +96,7 @@ def show_plan(
 ) -> tuple[Shown, Releases]:
     """Draw the table of analyses, the noise and the share of each, and their cost together; return charts and releases.
 
+    means : gives the number of rows and of rows per person, and the neighbours. delta : δ at which ε is stated.
     wanted : the largest acceptable 95 % error, as a share of the value that the error is compared with.
     head : container for the answer; None if the answer is about something else. question : what the answer's chart is
     about: "error", "rows" or "sources".
@@ -104,7 +105,7 @@ def show_plan(
     st.markdown(texts.ANALYSES)
     table = _table(panel)
     _take_columns(panel, table)
-    rows = table.rows(is_open=True)
+    rows = table.rows(is_open=True)  # draws the table, too
     with st.container(horizontal=True):
         settings = {name: panel.control(_control(name), key) for name, key in SETTINGS.items()}
     plan = _plan(means, rows, settings)

@@ -199,13 +199,16 @@ def _download(panel: Panel, run: Run, offer: Offer, domain: CategoricalFacts) ->
 
 
 def _may_leave(run: Run) -> str:
-    """Return sentences that say if the table may be published, and on which conditions."""
+    """Return sentences that say if the table may be published, and on which conditions.
+
+    They follow `explain.release_sentence`, which names the facts that were read from the data.
+    """
     experiment, trace = run.experiment, run.job.trace
     if experiment.problem.public:
         return "It may leave this page: the data are public."
     if experiment.seed is None and experiment.problem.from_data:
         return f"**It must not leave this page** unless these were known beforehand. {NOTICE}"
-    if experiment.seed is None and trace is not None and trace.time_note:
+    if experiment.seed is None and trace is not None and trace.time_note:  # stopped at a time that depends on the data
         return f"**It must not leave this page**. {trace.time_note} {NOTICE}"
     if experiment.seed is None:
         return f"As far as the guarantee goes it may leave this page: nobody knows the seed of its noise. {NOTICE}"

@@ -100,10 +100,10 @@ def choose(upload: File, constant: bool = False, with_users: bool = False) -> da
         target_range=target_range,
         constant=has_constant,
     )
+    d = prepared.specification.facts().d
     source = f" from {len(features) + len(text_columns)} columns" if text_columns else ""
-    file.show_ready(
-        upload, len(prepared.table), prepared.dropped, f"{prepared.specification.facts().d} features{source}"
-    )
+    columns = f"{d} {'feature' if d == 1 else 'features'}{source}"
+    file.show_ready(upload, len(prepared.table), prepared.dropped, columns)
     file.show_counts(prepared.notes)
     if isinstance(prepared.specification, datasets.UserUpload):
         st.caption(texts.USERS.format(users=prepared.specification.users))
