@@ -162,7 +162,9 @@ def test_a_move_sends_little(load: Load, name: str, monkeypatch: pytest.MonkeyPa
         return parse_tree_from_messages(messages)
 
     monkeypatch.setattr(local_script_runner, "parse_tree_from_messages", kept)
-    app.main.number_input[0].set_value(0.7)
+    number = app.main.number_input[0].set_value(0.7)
+    assert number.key is not None
+    app.query_params[number.key] = "0.7"  # as a browser has it by then
     moved_alone(app, prefix, monkeypatch)
     assert texts.EARLIER in text(app)
     assert len(sent) <= 62 and sum(message.ByteSize() for message in sent) <= 55_000
