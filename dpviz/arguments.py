@@ -153,7 +153,7 @@ def _fits(value: Any, hint: Any) -> bool:
         return True
     if not isinstance(value, tuple | list if kind is tuple else kind):  # JSON has lists alone
         return False
-    if kind is type and parts:
+    if kind is type and isinstance(value, type) and parts:
         return issubclass(value, get_origin(parts[0]) or parts[0])
     # Nothing else to check: there are no items, or the annotation does not name their type. The parts of an array's
     # annotation name its shape and its dtype.
