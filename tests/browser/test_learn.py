@@ -66,6 +66,7 @@ def test_a_prediction_is_drawn_by_keyboard_and_is_still_there_on_the_way_back(vi
     expect(page.get_by_text("You predict: “2 to 10 times better”.")).to_be_visible()
     ready(page)
     page.get_by_role("button", name="Next").click()
+    expect(page.get_by_text("Step 3 of 4")).to_be_visible()  # until then, Back leads to step 1
     page.get_by_role("button", name="Back").click()
     expect(page.get_by_role("figure", name=re.compile("Your curve"))).to_be_visible()
     expect(page.get_by_role("slider")).to_have_count(0)  # who has seen the outcome draws no more
