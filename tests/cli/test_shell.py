@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import NoReturn
 
+import click
 import numpy as np
 import pandas as pd
 import psutil
@@ -487,7 +488,7 @@ def test_progress_that_cannot_be_written_as_to_a_closed_terminal_ends_no_run(she
         if err:
             raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(running.click, "echo", gone)
+    monkeypatch.setattr(click, "echo", gone)
     assert shell("run experiment.json --out trace.csv")[0] == 0 and Path("trace.csv").exists()
     monkeypatch.setattr(sys, "stderr", None)  # as by `2>&-`
     assert main.run(["run", "experiment.json", "--store", "off"]) == 0

@@ -1,6 +1,7 @@
 """The contract of every data set: facts without data, bounds enforced, the registry walked."""
 
 from collections.abc import Mapping
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -87,7 +88,7 @@ def test_every_registered_kind_is_covered_here() -> None:
 
 
 def test_only_what_says_so_is_public() -> None:
-    every = {
+    every: set[Any] = {
         *registered(DatasetSpecification),
         *registered(GroupedSpecification),
         *registered(CategoricalSpecification),

@@ -15,7 +15,7 @@ from dpviz.execution.runner import Job, Runner
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.task import Cell, Outcome, SerialExecutor
+from dpviz.experiments.task import Outcome, SerialExecutor, execute
 from dpviz.families.accelerated import Nesterov
 from dpviz.privacy.budgets import Budget, NoPrivacy
 from dpviz.privacy.mechanisms import Mechanisms
@@ -199,10 +199,9 @@ def test_a_sweep_for_later_comes_after_all_runs_and_is_computed_once_for_all_who
 
 def test_a_sweep_for_later_of_which_a_point_has_failed_is_kept_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     runner, sweep = Runner(slots=1), by_dimension(short())
-    run = executors.execute
 
-    def killed(cell: Cell, *others: Any) -> Outcome:
-        return run(cell, *others) if cell.experiment.problem.dimension < 8 else Outcome("failed", "Killed.")
+    def killed(cell: Any, *others: Any) -> Outcome:
+        return execute(cell, *others) if cell.experiment.problem.dimension < 8 else Outcome("failed", "Killed.")
 
     with monkeypatch.context() as patched:
         patched.setattr(executors, "execute", killed)

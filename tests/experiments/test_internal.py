@@ -1,6 +1,7 @@
 """Secret iterates of a run: diagnostics of their own, never mixed up with what is released; and the kept path."""
 
 from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ GAP, DEPTH = Metric("duality_gap", "Gap", scale="log"), Metric("depth", "Depth",
 class Line(Problem):
     """The gap of x is |x - 1|."""
 
-    metrics = (GAP, Metric("objective", "Value", unit="m"))
+    metrics: ClassVar[tuple[Metric, ...]] = (GAP, Metric("objective", "Value", unit="m"))
 
     def __init__(self, n: int) -> None:
         self.facts = Facts(n=n, d=1)
