@@ -40,8 +40,12 @@ class Between(NamedTuple):
         return self.low <= value <= self.high if self.ends else self.low < value < self.high
 
 
-_PLURALS = {"a finite number": "finite numbers", "a whole number": "whole numbers", "a text": "texts"}
-_PLURALS["a text or a finite number"] = "texts or finite numbers"
+_PLURALS = {
+    "a finite number": "finite numbers",
+    "a whole number": "whole numbers",
+    "a text": "texts",
+    "a text or a finite number": "texts or finite numbers",
+}
 Delta = Annotated[float, Between(0, 1)]
 Positive = Annotated[float, Between(0, math.inf)]
 

@@ -374,6 +374,11 @@ def registered(base: type[Specification]) -> list[type[Specification]]:
     return [cls for _, cls in sorted(_kinds.items()) if issubclass(cls, base)]
 
 
+def is_ours(cls: type) -> bool:
+    """Return true if a class is one of dpviz, not of a user."""
+    return cls.__module__.startswith("dpviz.")
+
+
 class _errors_as_sentences:
     """Context in which pydantic's ValidationError for values of `cls` becomes a UserError, whose sentences name label,
     range and value."""

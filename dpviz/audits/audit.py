@@ -41,6 +41,7 @@ from dpviz.privacy.mechanisms import seed_or_random
 from dpviz.privacy.verification.implementation import ImplementationVerdict, ReleaseTests, choice_counts
 from dpviz.privacy.verification.transcripts import ReplayMismatch, Transcript, log_likelihood
 from dpviz.problems.base import Problem, ProblemSpecification
+from dpviz.specification import is_ours
 
 # --------------------------------------------------------------------------------------------------------------- claims
 
@@ -394,7 +395,7 @@ class Audit:
                 title="On random batches, the other rows must not matter",
             )
         one_twice = replace(self.case, data=lambda: replace(pair, other=pair.one), score=None)
-        is_of_user = not type(self.case.algorithm).__module__.startswith("dpviz.")
+        is_of_user = not is_ours(type(self.case.algorithm))
         if is_of_user and scores(one_twice, self.plan, 0, seed, "one data set twice", runs=2).any():
             raise UserError(
                 "After the same releases on the same data set it goes on in another way, which would pass for a leak. "

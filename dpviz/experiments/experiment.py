@@ -27,7 +27,7 @@ from dpviz.privacy.events import grouped
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms, seed_or_random
 from dpviz.problems.base import Condition, Facts, Metric, Problem, ProblemSpecification, check_facts
-from dpviz.specification import Specification, number
+from dpviz.specification import Specification, is_ours, number
 
 LAST_RECORD = 0.5  # seconds that all methods together may take to record their last state when a run is stopped
 EXPENSIVE = 20  # records of a run with diagnostics that are declared expensive, the two ends included
@@ -304,7 +304,7 @@ class Experiment(Displayed, Specification):
         row_budget = budget.of_row(k)
         with one_thread:  # as in `stream`: so that a run computes the same plan to the last digit
             plan = arm.algorithm.plan(facts, row_budget)  # `for_people` adds what all k rows of a person pay
-        if budget.private and not type(arm.algorithm).__module__.startswith("dpviz."):  # a user's mistake, too
+        if budget.private and not is_ours(type(arm.algorithm)):  # a user's mistake, too
             cost = row_budget.spent(plan.events, prior=facts.released)
             if cost > row_budget.limit * (1 + 1e-6) or plan.budget != row_budget:  # 1e-6: rounding errors
                 raise UserError(

@@ -14,7 +14,7 @@ import numpy as np
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm, Experiment, Heartbeat, Step
 from dpviz.experiments.trace import Trace
-from dpviz.specification import Specification
+from dpviz.specification import Specification, is_ours
 
 Keep = Literal["all", "last"]
 Ending = Literal["done", "stopped", "timeout", "failed"]
@@ -73,7 +73,7 @@ class Cell:
     def storable(self) -> bool:
         """True if it is repeatable, and only dpviz computes its numbers: code of the user's may change from run to run,
         and a store cannot tell."""
-        return self.repeatable and all(cls.__module__.startswith("dpviz.") for cls in _classes(self.experiment))
+        return self.repeatable and all(map(is_ours, _classes(self.experiment)))
 
 
 def _classes(part: object) -> Iterator[type]:

@@ -304,6 +304,18 @@ def _silent(change: Callable[..., None]) -> Callable[..., None]:
     return wrapper
 
 
+def _with_settings(work: Callable[["QueryParams"], None]) -> None:
+    """Call `work` with Streamlit's settings in the address; do nothing outside a script."""
+
+    def call() -> None:
+        context = script_context()
+        if context is not None:
+            with context.session_state.query_params() as params:
+                work(params)
+
+    with_fallback(call, otherwise=None)
+
+
 def set_address(settings: Mapping[str, list[str]]) -> None:
     """Replace the settings in the address, before the running script draws its controls.
 
@@ -311,17 +323,14 @@ def set_address(settings: Mapping[str, list[str]]) -> None:
     again that it has replaced: by its button Back, or in a request from before it heard of the new one.
     """
 
-    def set_all() -> None:
-        context = script_context()
-        if context is not None:
-            with context.session_state.query_params() as params:
-                params.clear_with_no_forward_msg(preserve_embed=True)
-                for name, values in settings.items():
-                    params.set_with_no_forward_msg(name, values[0] if len(values) == 1 else values)
-                params.set_initial_query_params_from_current()
-                params._send_query_param_msg()
+    def set_all(params: "QueryParams") -> None:
+        params.clear_with_no_forward_msg(preserve_embed=True)
+        for name, values in settings.items():
+            params.set_with_no_forward_msg(name, values[0] if len(values) == 1 else values)
+        params.set_initial_query_params_from_current()
+        params._send_query_param_msg()
 
-    with_fallback(set_all, otherwise=None)
+    _with_settings(set_all)
 
 
 def draws_whole_page() -> bool:
@@ -336,15 +345,8 @@ def draws_whole_page() -> bool:
 
 def page_begun(path: str) -> None:
     """Send the browser the settings of the page with the address `path`, if the previous page was another one."""
-
-    def tell() -> None:
-        context = script_context()
-        if context is not None:
-            with context.session_state.query_params() as params:
-                params._send_query_param_msg()
-
     if st.session_state.get(_PAGE, path) != path:
-        with_fallback(tell, otherwise=None)
+        _with_settings(lambda params: params._send_query_param_msg())
     st.session_state[_PAGE] = path
 
 
@@ -355,35 +357,30 @@ def page_drawn(settings: Mapping[str, str | list[str]] | None = None) -> None:
     address as it is.
     """
 
-    def correct() -> None:
-        context, outdated = script_context(), []
-        if context is None or settings is None:
-            return
-        with context.session_state.query_params() as params:
-            for key in params._bindings_by_param:
-                if not same_setting(params.get_all(key), settings.get(key, [])):
-                    outdated.append(key)
-                    params._query_params.pop(key, None)
-                    if key in settings:
-                        params._query_params[key] = settings[key]
-            if outdated:
-                params._send_query_param_msg()
+    def correct(params: "QueryParams") -> None:
+        assert settings is not None
+        bound = params._bindings_by_param
+        outdated = [key for key in bound if not same_setting(params.get_all(key), settings.get(key, []))]
+        for key in outdated:
+            params._query_params.pop(key, None)
+            if key in settings:
+                params._query_params[key] = settings[key]
+        if outdated:
+            params._send_query_param_msg()
 
-    with_fallback(correct, otherwise=None)
+    if settings is not None:
+        _with_settings(correct)
     st.session_state[_DRAWN] = time.monotonic()
 
 
 def unbind(key: str) -> None:
     """Free the address from a control that is no longer drawn, so that Streamlit does not remove its value there."""
 
-    def free() -> None:
-        context = script_context()
-        if context is not None:
-            with context.session_state.query_params() as params:
-                if params.is_bound(key):
-                    params.unbind_widget(params._bindings_by_param[key].widget_id)
+    def free(params: "QueryParams") -> None:
+        if params.is_bound(key):
+            params.unbind_widget(params._bindings_by_param[key].widget_id)
 
-    with_fallback(free, otherwise=None)
+    _with_settings(free)
 
 
 def same_setting(text: str | list[str], other: str | list[str]) -> bool:

@@ -21,7 +21,7 @@ from dpviz.privacy.events import Event, of_each
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.privacy.releases import Norm
 from dpviz.problems.base import Metric, SmoothFacts, SmoothProblem, check_facts
-from dpviz.specification import choice, number, numbers
+from dpviz.specification import choice, is_ours, number, numbers
 
 NOISES = {"laplace": "Laplace", "gaussian": "Gaussian"}
 NOISE = "Laplace noise gives pure ε-DP. Gaussian noise needs (ε, δ), ρ or μ; smaller in high dimension."
@@ -161,7 +161,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
             restart=steps.restart,
             stage=steps.stage,
         )
-        if not type(self).__module__.startswith("dpviz."):  # a user's update rule: the bound is that of another
+        if not is_ours(type(self)):  # a user's update rule: the bound is that of another
             return plan
         return replace(plan, notes=(*plan.notes, *planning.noise_note(self, facts, plan, steps)))
 
