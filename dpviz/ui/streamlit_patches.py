@@ -25,7 +25,8 @@ the values of all controls.
 7. When a visitor goes to another page, Streamlit tells the browser the settings of the new page, and that the old one
    has none, before the browser is at the new address: Back then leads to an old page without settings. Here only the
    new page sends its settings, with its name, by which `screen.js` adds one entry to the browser's history for each
-   page.
+   page. The first page of a visit sends them once, when it is drawn: until the browser has loaded `screen.js`, each
+   message adds an entry.
 8. A request carries the address of the browser, which Streamlit takes for the newest one. If the server has set
    controls since, and the browser has not drawn that yet, the address loses their values: a reload would show others.
    Here the address is corrected when a page has been drawn. Streamlit also removes the value of a control that is no
@@ -64,6 +65,7 @@ DRAWS = 2.0  # seconds in which even a busy browser draws a message
 _SAID = "streamlit_patches_said"  # session key: the browser's last report of every control, by Streamlit's name of it
 _DRAWN = "streamlit_patches_drawn"  # session key: time when its page was fully drawn; infinity while it is drawn
 _PAGE = "streamlit_patches_page"  # session key: address of its page
+_UNSENT = "streamlit_patches_unsent"  # session key: true if settings wait for the first page to be drawn, else false
 OF_PAGE = "of_page"  # query parameter in messages to the browser: the page that the settings belong to
 _SETTABLE = {"bool_value", "double_value", "int_value", "string_array_value"}  # kinds of values that the server can set
 _log = logging.getLogger(__name__)
@@ -271,6 +273,9 @@ def _tell_settings(params: "QueryParams") -> bool:
         return False
     page: Mapping[str, Any] = context.pages_manager.get_pages().get(context.page_script_hash, {})
     context.query_string = urlencode(params._query_params, doseq=True)  # as the function that this one replaces does
+    if st.session_state.get(_UNSENT, True):  # `page_drawn` sends them
+        st.session_state[_UNSENT] = True
+        return True
     message = import_module("streamlit.proto.ForwardMsg_pb2").ForwardMsg()
     message.page_info_changed.query_string = urlencode(
         {**params._query_params, OF_PAGE: page.get("url_pathname", "")}, doseq=True
@@ -350,11 +355,11 @@ def page_begun(path: str) -> None:
     st.session_state[_PAGE] = path
 
 
-def page_drawn(settings: Mapping[str, str | list[str]] | None = None) -> None:
+def page_drawn(settings: Mapping[str, str | list[str]] | None = None, is_whole: bool = False) -> None:
     """Note the time at which the page has been drawn to its end, and correct the address if it has other settings.
 
     settings : the values of its controls that are not the default, by parameter of the address; None to leave the
-    address as it is.
+    address as it is. is_whole : true at the end of the whole page; the first page of a visit then sends its settings.
     """
 
     def correct(params: "QueryParams") -> None:
@@ -370,6 +375,11 @@ def page_drawn(settings: Mapping[str, str | list[str]] | None = None) -> None:
 
     if settings is not None:
         _with_settings(correct)
+    if is_whole:
+        are_unsent = st.session_state.get(_UNSENT, False)
+        st.session_state[_UNSENT] = False
+        if are_unsent:
+            _with_settings(lambda params: params._send_query_param_msg())
     st.session_state[_DRAWN] = time.monotonic()
 
 

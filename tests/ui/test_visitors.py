@@ -57,7 +57,9 @@ RARELY_READ = {
     "get_script_run_ctx",
     "streamlit.runtime.scriptrunner",
 }  # on busy servers
-PAGE, TWO_PAGES, POLLED = (f"from {__name__} import {name}; {name}()" for name in ("page", "two_pages", "polled_page"))
+PAGE, TWO_PAGES, POLLED, PRESET = (
+    f"from {__name__} import {name}; {name}()" for name in ("page", "two_pages", "polled_page", "page_of_preset")
+)
 BUSY = 3.0  # seconds: more than a request waits for its turn
 here: list[weakref.ref[Visitor]] = []  # those for whom a page was drawn, in that order
 abandoned: list["weakref.ref[Run]"] = []
@@ -120,6 +122,13 @@ def polled_page() -> None:
     draw_repeatedly("toy_look", lambda: 60.0, look)
 
 
+def page_of_preset() -> None:
+    """The script of a toy app whose controls set themselves in the address."""
+    for name in "abc":
+        st.query_params[name] = "1"
+    streamlit_patches.page_drawn(is_whole=True)
+
+
 class Client(SessionClient):
     """A browser that looks at the sliders and the button, and whether all of the page has come."""
 
@@ -128,6 +137,7 @@ class Client(SessionClient):
         self.slider = self.button = self.look = self.fragment = ""
         self.page, self.pages = "", dict[str, str]()  # Streamlit's names: of the page, and of all by title
         self.labels: list[str] = []  # of the sliders that are on the page
+        self.addresses: list[str] = []  # settings, as the page sent them
 
     def write_forward_msg(self, msg: Any) -> None:
         match msg.WhichOneof("type"):
@@ -138,6 +148,8 @@ class Client(SessionClient):
             case "navigation":
                 self.page = msg.navigation.page_script_hash
                 self.pages = {page.page_name: page.page_script_hash for page in msg.navigation.app_pages}
+            case "page_info_changed":
+                self.addresses.append(msg.page_info_changed.query_string)
             case "script_finished" if msg.script_finished == msg.FINISHED_SUCCESSFULLY:
                 self.drawn += 1
             case "delta" if msg.delta.new_element.WhichOneof("type") == "slider":
@@ -298,6 +310,23 @@ def test_a_poll_that_is_served_with_a_change_of_the_page_takes_nothing_from_it(s
         assert "exception" not in client.labels
 
     server(scene, POLLED)
+
+
+def test_the_first_page_of_a_visit_sends_its_address_once(server) -> None:
+    """Each message added an entry to the browser's history, until the browser had loaded `screen.js`."""
+    streamlit_patches.apply()
+
+    async def scene(server: Server) -> None:
+        session = await server.connect()
+        server.ask(session)
+        client = server.clients[session]
+        await until(lambda: client.drawn == 1)
+        assert client.addresses == ["a=1&b=1&c=1&of_page="]
+        server.ask(session)
+        await until(lambda: client.drawn == 2)
+        assert len(client.addresses) > 1  # later ones are sent at once
+
+    server(scene, PRESET)
 
 
 def ended() -> list[Run | None]:

@@ -9,8 +9,10 @@ function enter(change, url) {
   const target = new URL(settings, location);
   // What a page says of its settings may come before its address.
   if (of !== undefined && target.pathname === location.pathname) target.pathname = target.pathname.replace(/\w*$/, of);
-  const settle = target.pathname === location.pathname && page !== "learn";
-  (settle ? replaceState : change).call(history, {}, "", target.pathname + settings.replace(/^[^?]*/, ""));
+  const address = target.pathname + settings.replace(/^[^?]*/, "");
+  const isSame = address === location.pathname + location.search;
+  const settle = isSame || (target.pathname === location.pathname && page !== "learn");
+  (settle ? replaceState : change).call(history, {}, "", address);
 }
 history.pushState = (_, __, url) => enter(pushState, url);
 history.replaceState = (_, __, url) => enter(replaceState, url);
