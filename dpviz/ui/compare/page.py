@@ -66,7 +66,11 @@ def show() -> None:
     st.markdown(texts.QUESTION)
     with st.container(key=panel.key("tools"), horizontal=True):
         glossary.mark_terms(panel.key("words"))
-    pinned_runs = _pinned_runs(pages)
+    all_pins = [(pinned, entry, page) for entry, page in pages.items() for pinned in pins.on_page(page.prefix)]
+    names = _distinct_names([pinned.pin.name for pinned, _, _ in all_pins])
+    pinned_runs = [
+        _PinnedRun(pinned, entry, page, name) for (pinned, entry, page), name in zip(all_pins, names, strict=True)
+    ]
     pins.write_address(panel, [run.pinned for run in pinned_runs[:MOST]])  # as many as can be compared
     pins.refusals(PREFIX)
     if pinned_runs:
@@ -86,13 +90,6 @@ def show() -> None:
             for entry in families.FAMILIES:
                 st.page_link(entry.address, label=entry.title, icon=entry.icon)
         pins.files(PREFIX, [run.pinned for run in pinned_runs], takers)
-
-
-def _pinned_runs(pages: Mapping[Entry, FamilyPage]) -> list[_PinnedRun]:
-    """Return the pins of all pages, in the order of the pages."""
-    all_pins = [(pinned, entry, page) for entry, page in pages.items() for pinned in pins.on_page(page.prefix)]
-    names = _distinct_names([pinned.pin.name for pinned, _, _ in all_pins])
-    return [_PinnedRun(pinned, entry, page, name) for (pinned, entry, page), name in zip(all_pins, names, strict=True)]
 
 
 def _example(pages: Mapping[Entry, FamilyPage]) -> Sequence[_PinnedRun]:
@@ -200,7 +197,13 @@ def _compare(panel: Panel, sides: Sequence[Side]) -> None:
         delta = panel.number(DELTA, "delta", slider=False)
     if panel.mistakes or delta is None:
         return
-    currency = _currency(panel, sides, delta) if axis == PRIVACY else None
+    currency = None  # ε at `delta`
+    if axis == PRIVACY:
+        common = comparison.currencies(sides)  # those in which every run has a finite cost
+        units = {name: UNITS[name].label for name in common} | {"at_delta": f"ε at δ = {short_up(delta)}"}
+        default_unit, *_ = units
+        unit = panel.choice("currency", "Privacy is counted in", units, default_unit, texts.CURRENCY_HELP)
+        currency = next((name for name in common if name == unit), None)
     title = labels[metric]
     _show_chart(
         panel, sides, metric=metric, title=title, axis=axis, all_methods=all_methods, currency=currency, delta=delta
@@ -232,19 +235,6 @@ def _show_best(sides: Sequence[Side], metric: str) -> None:
 def _with_guarantee(side: Side) -> str:
     """Return the name of a run with its guarantee, since runs with different guarantees are not comparable without."""
     return f"{escape_name(side.name)} ({escape_name(side.experiment.guarantee)})"
-
-
-def _currency(panel: Panel, sides: Sequence[Side], delta: float) -> Currency | None:
-    """Draw the choice of the currency in which the horizontal axis counts privacy; return it, None for ε at `delta`.
-
-    The choice has the currencies in which every run has a finite cost.
-    """
-    common = comparison.currencies(sides)
-    options: dict[str, str] = {currency: UNITS[currency].label for currency in common}
-    options |= {"at_delta": f"ε at δ = {short_up(delta)}"}
-    default, *_ = options
-    selected = panel.choice("currency", "Privacy is counted in", options, default, texts.CURRENCY_HELP)
-    return next((currency for currency in common if currency == selected), None)  # None for "at_delta"
 
 
 def _show_chart(
