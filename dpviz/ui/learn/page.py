@@ -19,7 +19,6 @@ import streamlit as st
 from dpviz.compare.pins import Pin, clean
 from dpviz.experiments.experiment import Experiment
 from dpviz.lessons import lesson as budget_lessons
-from dpviz.lessons.classroom import Room
 from dpviz.lessons.lesson import Answer, Axes, Curve, Lesson, Released, Side, Track
 from dpviz.plots import lesson_figures
 from dpviz.plots.elements.sheets import Sheet
@@ -55,7 +54,15 @@ def show_lesson(lesson: Lesson, step: int) -> None:
     with chart_column:  # first, as it waits a moment for the runs whose results the text and the poll contain
         is_ready = ready(lesson, BOTH if step >= SEE else ("before",))
     before, after = (_side(lesson, which) for which in BOTH)
-    poll = _poll(room, lesson, step, before, after) if room is not None and is_ready else None
+    poll = None  # the prediction of the class that this visitor teaches
+    if room is not None and is_ready:
+        poll = Poll(room, lesson, before, after, _sheet(lesson, before, after) if lesson.drawn else None)
+        if step == PREDICT:
+            poll.ask()
+        elif step == SEE:
+            poll.tell()
+        else:
+            room.look_up()  # phones have nothing to answer
     if room is not None:
         onward = (go, lesson.slug, step + 1) if step != WHY else ()
         reveal = poll.reveal if poll is not None and step == PREDICT else None
@@ -66,26 +73,11 @@ def show_lesson(lesson: Lesson, step: int) -> None:
         _show_text(lesson, step, before, after, is_ready, poll)
     if is_ready:
         with chart_column:
-            if room is not None and step == SEE and classroom.has_own_runs(lesson):
+            if room is not None and step == SEE and lesson.change.path == "replicates":  # it is on the number of runs
                 classroom.own_runs(room, lesson, after)
             _show_chart(lesson, step, before, after, poll)
     _show_buttons(lesson, step)
     glossary.mark_terms("learn_words")
-
-
-def _poll(room: Room, lesson: Lesson, step: int, before: Side, after: Side) -> Poll:
-    """Return the prediction of the class that this visitor teaches, and have its phones follow.
-
-    before, after : the sides that the step needs have run.
-    """
-    poll = Poll(room, lesson, before, after, _sheet(lesson, before, after) if lesson.drawn else None)
-    if step == PREDICT:
-        poll.ask()
-    elif step == SEE:
-        poll.tell()
-    else:
-        room.look_up()  # phones have nothing to answer
-    return poll
 
 
 def answered(lesson: Lesson) -> bool:
@@ -131,15 +123,24 @@ def _show_text(lesson: Lesson, step: int, before: Side, after: Side, is_ready: b
         st.markdown(f"**{lesson.change.title}:** {old} → {new}")
     if step == PREDICT:
         st.markdown(fill_in(lesson.question))
+        prediction = _prediction(lesson)  # of a drawing, what its end means
         if poll is not None:
             poll.show_answers()
         elif lesson.drawn:
             if not _is_seen(lesson):
                 st.markdown("Draw the curve: sweep over the sheet, or move its handles, by pointer or by arrow keys.")
-            answer = _prediction(lesson)  # what the end of the drawing means
-            st.caption("Its end is your prediction." if answer is None else f"You predict: “{answer.words}”.")
+            st.caption("Its end is your prediction." if prediction is None else f"You predict: “{prediction.words}”.")
         else:
-            _ask_prediction(lesson)
+            st.radio(
+                "What do you predict?",
+                range(len(lesson.answers)),
+                index=None if prediction is None else lesson.answers.index(prediction),
+                format_func=lambda index: lesson.answers[index].words,
+                key=_key(lesson, "choice"),
+                on_change=_note,
+                args=(lesson,),
+                disabled=_is_seen(lesson),  # the prediction stays once the outcome was seen
+            )
     elif step == SEE:
         if poll is not None:
             poll.show_verdict()
@@ -150,21 +151,6 @@ def _show_text(lesson: Lesson, step: int, before: Side, after: Side, is_ready: b
         st.markdown(fill_in(lesson.try_it))
         if st.button("Try it yourself", key="learn_try", icon=":material/tune:"):
             _open(lesson)
-
-
-def _ask_prediction(lesson: Lesson) -> None:
-    """Draw the choice among the answers of a lesson; once its outcome was seen, the prediction stays."""
-    prediction = _prediction(lesson)
-    st.radio(
-        "What do you predict?",
-        range(len(lesson.answers)),
-        index=None if prediction is None else lesson.answers.index(prediction),
-        format_func=lambda index: lesson.answers[index].words,
-        key=_key(lesson, "choice"),
-        on_change=_note,
-        args=(lesson,),
-        disabled=_is_seen(lesson),
-    )
 
 
 def _note(lesson: Lesson) -> None:
