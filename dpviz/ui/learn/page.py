@@ -180,14 +180,19 @@ def _show_chart(lesson: Lesson, step: int, before: Side, after: Side, poll: Poll
     """Draw the chart of a step: the curves before the change; from the step See on also those after it.
 
     In the step Predict of a lesson with a drawn prediction it is the sheet on which the visitor draws, until the
-    outcome was seen.
+    outcome was seen; at first it has a level line at the value with which the run before the change ends.
 
     poll : the prediction of a class, which draws on its phones.
     """
     measure = lesson.measure
     axes, names = measure.axes(before), lesson.change.names
     if step == PREDICT and lesson.drawn and poll is None and not _is_seen(lesson):
-        _draw_prediction(lesson, before, after)
+        sheet, end_before = _sheet(lesson, before, after), measure.value(before)
+        level_line = [float(sheet.y.place(np.array(end_before)))] * len(sheet.handles)
+        heights = _heights(lesson) or level_line
+        note = partial(_note_drawing, lesson, sheet, end_before)
+        label = f"{axes.describe()}: draw what you predict"
+        components.draw_sheet(_key(lesson, "sheet"), sheet, heights, label, note)
     else:
         new = measure.curves(after) if step >= SEE else ()
         guess = None
@@ -269,6 +274,7 @@ def _open(lesson: Lesson) -> None:
     """
     family = next((family for family in families.FAMILIES if family.name == lesson.page), None)
     st.session_state[links.LESSON] = lesson.slug
+    parameters = {}  # of the address
     if family is not None and isinstance(lesson.after, Experiment) and isinstance(lesson.before, Experiment):
         page = family.page()
         old, _ = lesson.change.texts  # the value of the changed setting before, and after
@@ -276,47 +282,24 @@ def _open(lesson: Lesson) -> None:
         pin = Pin(clean(f"{lesson.change.title} {old}"), lesson.before)
         # As if one link with this pin had been read, on this page, which is the only one that may take it.
         pins.import_pins([lambda: [pin]], takers={page.prefix: page.can_express}, error_page=page.prefix)
-    st.switch_page(f"pages/{lesson.page}.py", query_params=_set_planner(lesson.after))
-
-
-def _set_planner(settings: Specification) -> dict[str, str]:
-    """Set the controls of the budget planner to the settings of a lesson without runs; {} for other lessons.
-
-    Return the query parameters of the planner with these settings.
-    """
-    if not isinstance(settings, Released):
-        return {}
-    panel, address = Panel(PLANNER), {f"{PLANNER}_currency": settings.budget.name}
-    (currency,) = (name for name, cls in CURRENCIES.items() if cls is type(settings.budget))
-    panel.set_values({"currency": currency})
-    for part in (settings.budget, settings.means):
-        controls = {control.name: control for control in part.controls()}
-        # All values, also those that are the defaults: an earlier visit may have left others.
-        panel.set_values({name: getattr(part, name) for name in controls})
-        for key, text in part.query(PLANNER).items():  # the settings that are not the default
-            options = controls[key.removeprefix(f"{PLANNER}_")].options or {}
-            address[key] = options.get(text, text)  # an address has the label of an option
-    return address
+    elif isinstance(lesson.after, Released):
+        panel, budget = Panel(PLANNER), lesson.after.budget
+        (currency,) = (name for name, cls in CURRENCIES.items() if cls is type(budget))
+        panel.set_values({"currency": currency})
+        parameters[f"{PLANNER}_currency"] = budget.name
+        for part in (budget, lesson.after.means):
+            controls = {control.name: control for control in part.controls()}
+            # All values, also those that are the defaults: an earlier visit may have left others.
+            panel.set_values({name: getattr(part, name) for name in controls})
+            for key, text in part.query(PLANNER).items():  # the settings that are not the default
+                options = controls[key.removeprefix(f"{PLANNER}_")].options or {}
+                parameters[key] = options.get(text, text)  # an address has the label of an option
+    st.switch_page(f"pages/{lesson.page}.py", query_params=parameters)
 
 
 # ------------------------------------------------------------------------------------------- a prediction that is drawn
 
 # The visitor draws the curve to come on the axes where it will appear; the end of the curve is the answer.
-
-
-def _draw_prediction(lesson: Lesson, before: Side, after: Side) -> None:
-    """Draw the sheet on which the visitor draws the curve to come.
-
-    At first it has a level line at the value with which the run before the change ends. The drawing is noted, with the
-    answer that its end means.
-    """
-    sheet, end_before = _sheet(lesson, before, after), lesson.measure.value(before)
-    level_line = [float(sheet.y.place(np.array(end_before)))] * len(sheet.handles)
-    heights = _heights(lesson) or level_line
-    label = f"{lesson.measure.axes(before).describe()}: draw what you predict"
-    components.draw_sheet(
-        _key(lesson, "sheet"), sheet, heights, label, partial(_note_drawing, lesson, sheet, end_before)
-    )
 
 
 def _drawn_curve(lesson: Lesson, before: Side, after: Side) -> Curve | None:
