@@ -125,22 +125,16 @@ def page_style() -> tuple[bool, bool]:
 
 
 def _sent(chart: Chart) -> dict[str, Any]:
-    """Compute `browser_data`.
-
-    `chart.drawn` is a figure or its plain values, which save time in the usual style; `chart.figure` is a figure.
-    """
-    is_usual = not any(page_style()) and isinstance(chart.drawn, dict)
-    return components.drawing(chart.drawn if is_usual else figure_values(as_shown(chart.figure)), chart.handles)
-
-
-def as_shown(figure: go.Figure) -> go.Figure:
-    """Return the figure for this visitor: with a legend in place of labels on a narrow screen, larger in a lecture
-    hall."""
-    if appearance.is_narrow():
+    """Compute `browser_data`: on a narrow screen with a legend in place of labels, in a lecture hall larger."""
+    is_narrow, presents = page_style()
+    if not is_narrow and not presents and isinstance(chart.drawn, dict):  # the figure's plain values, which save time
+        return components.drawing(chart.drawn, chart.handles)
+    figure = chart.figure
+    if is_narrow:
         figure = compact(figure)
-    if appearance.presents():
+    if presents:
         figure = enlarged(figure, appearance.FACTOR)
-    return figure
+    return components.drawing(figure_values(figure), chart.handles)
 
 
 def numbers(figure: go.Figure) -> pd.DataFrame:

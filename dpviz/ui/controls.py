@@ -163,8 +163,19 @@ class Panel:
         return [lead.value for lead in self.leads]
 
     def lead_texts(self) -> dict[str, str]:
-        """Return the values of the leading controls as texts, such as "ε = 2", by the labels of these controls."""
-        return {lead.control.title: _lead_text(lead) for lead in self.leads}
+        """Return the values of the leading controls as texts, by the labels of these controls.
+
+        Such a text is "ε = 2" or, of several numbers, "shape 1 0.5".
+        """
+        texts = {}
+        for lead in self.leads:
+            if isinstance(lead.value, tuple):
+                text = f"shape {' '.join(map(short, lead.value))}"
+            else:
+                value = lead.empty if lead.value is None else short(lead.value)
+                text = f"{lead.control.symbol or lead.control.label} = {value}"
+            texts[lead.control.title] = text
+        return texts
 
     def handles(self, key: str) -> components.Handles | None:
         """Return the handles of the chart with this key, which set the leading control of several numbers.
@@ -342,7 +353,9 @@ class Panel:
         extra_key = self.key(f"{name}_own")
         if value is not None and value not in points and not input_error(control, value):
             st.session_state[extra_key] = value  # stays a stop, because stops must not move while the slider is dragged
-        points = with_value(points, st.session_state.get(extra_key))
+        extra = st.session_state.get(extra_key)
+        if extra is not None and extra not in points:
+            points = tuple(sorted((*points, extra)))
         return points, nearest(points, control.default if value is None else value)
 
     def _leading_slider(self, control: Control, name: str, points: tuple[float, ...], value: float | None) -> None:
@@ -702,9 +715,13 @@ def grid(control: Control) -> tuple[float, ...]:
         return ()
     is_count = control.type is int
     if control.scale == "log":
-        grids = [_decades(low, high, mantissas) for mantissas in (MANTISSAS[-1:] if is_count else MANTISSAS)]
-        # The finest with at most LOG_POINTS points, else the coarsest.
-        points = next((points for points in grids if len(points) <= LOG_POINTS), grids[-1])
+        powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        for mantissas in MANTISSAS[-1:] if is_count else MANTISSAS:
+            # Parsed, as a product with a power of ten may be one digit off.
+            numbers = [float(f"{mantissa}e{power}") for power in powers for mantissa in mantissas]
+            points = [number for number in numbers if low <= number <= high]
+            if len(points) <= LOG_POINTS:  # the finest; if none has so few, the last and coarsest one is taken
+                break
     elif is_count and high - low > 1000:  # more than 16 numbers from one stop to the next: a seed
         return ()
     else:
@@ -713,11 +730,6 @@ def grid(control: Control) -> tuple[float, ...]:
     ends = [low, high] if control.default is None else [low, high, control.default]
     kind = int if is_count else float
     return tuple(sorted({kind(x) for x in [*points, *ends] if low <= x <= high}))
-
-
-def with_value(points: tuple[float, ...], value: float | None) -> tuple[float, ...]:
-    """Return the points with `value` among them, in ascending order; as they are if it is None."""
-    return points if value is None or value in points else tuple(sorted((*points, value)))
 
 
 @lru_cache(maxsize=1000)
@@ -746,14 +758,6 @@ def nearest(points: Sequence[float], value: float) -> float:
     return min(points, key=lambda x: abs(x - value))
 
 
-def _decades(low: float, high: float, mantissas: Sequence[float]) -> list[float]:
-    """Return the numbers in [low, high] that are one of the mantissas times a power of ten, in ascending order."""
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    # Parsed, as a product with a power of ten may be one digit off.
-    points = [float(f"{mantissa}e{power}") for power in powers for mantissa in mantissas]
-    return [point for point in points if low <= point <= high]
-
-
 def _step(control: Control) -> float:
     """Return the number that one press of the input's plus adds.
 
@@ -764,14 +768,6 @@ def _step(control: Control) -> float:
     if control.scale == "log" and control.default:
         return float(10.0 ** (math.floor(math.log10(control.default)) - 1))
     return 0.01
-
-
-def _lead_text(lead: Lead) -> str:
-    """Return the value of a leading control with its symbol, such as "ε = 2"; of several numbers, "shape 1 0.5"."""
-    if isinstance(lead.value, tuple):
-        return f"shape {' '.join(map(short, lead.value))}"
-    value = lead.empty if lead.value is None else short(lead.value)
-    return f"{lead.control.symbol or lead.control.label} = {value}"
 
 
 def _read_numbers(text: str) -> tuple[float, ...] | None:

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from dpviz.ui import components
-from dpviz.ui.terms import TERMS, Term
+from dpviz.ui.terms import TERMS
 
 PAGE, TAB = "pages/learn.py", "Glossary"
 TABS = "learn_tabs"  # key, and name in the address, of the tabs of lessons and glossary
@@ -31,9 +31,9 @@ def show_list() -> None:
     with st.container(key=LIST):
         for group in dict.fromkeys(term.group for term in TERMS.values()):
             st.header(group, anchor=False)
-            st.markdown("\n".join(_line(term) for term in TERMS.values() if term.group == group))
-
-
-def _line(term: Term) -> str:
-    """Return an item of a list in Markdown with a term, its sentence, its formula and its name in Python."""
-    return f"- **{term.name}.** {term.sentence}  \n  `{term.formula}`  \n  In Python: `dpviz.{term.code}`"
+            lines = [
+                f"- **{term.name}.** {term.sentence}  \n  `{term.formula}`  \n  In Python: `dpviz.{term.code}`"
+                for term in TERMS.values()
+                if term.group == group
+            ]
+            st.markdown("\n".join(lines))

@@ -20,7 +20,7 @@ the values of all controls.
    one: it is dropped when its turn comes to be taken or, if the new page has begun by then, to be run.
 5. For each connection from another web site, also one of `server.corsAllowedOrigins`, Streamlit asks a server elsewhere
    for the address of this one, and meanwhile answers no request. Here it does not ask. Connections that are not allowed
-   are refused earlier, by `server.origins`.
+   are refused earlier, by `server.OwnOrigins`.
 6. To read the value of one number or menu, Streamlit collects the values of all controls. Here it reads that one only.
 7. When a visitor goes to another page, Streamlit tells the browser the settings of the new page, and that the old one
    has none, before the browser is at the new address: Back then leads to an old page without settings. Here only the

@@ -129,18 +129,13 @@ class Visitor:
             self.leave()  # again at each check; a run that was stopped ignores it
         if is_over:
             self.runs = {}
-            _close(server, self.session)
+            information = with_fallback(lambda: server._session_mgr.get_session_info(self.session), otherwise=None)
+            server.close_session(self.session)
+            if information is not None:  # its values are cleared, as Streamlit's loop keeps the last session it served
+                information.session.session_state.clear()
             loop.call_soon(gc.collect)  # the objects of a session refer to one another in cycles
         else:
             loop.call_later(BEAT, self.look, connection, since)
-
-
-def _close(server: runtime.Runtime, session: str) -> None:
-    """Close a session and clear its values: Streamlit's loop keeps a reference to the last session that it served."""
-    information = with_fallback(lambda: server._session_mgr.get_session_info(session), otherwise=None)
-    server.close_session(session)
-    if information is not None:
-        information.session.session_state.clear()
 
 
 # The visitors by name, as long as their sessions exist. Process-wide on purpose: a tab that is loaded again, in a new

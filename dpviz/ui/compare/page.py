@@ -14,7 +14,7 @@ import pandas as pd
 import streamlit as st
 
 from dpviz.compare import comparison
-from dpviz.compare.comparison import MOST, PRIVACY, SHARE, Curve, Side
+from dpviz.compare.comparison import MOST, PRIVACY, SHARE, Side
 from dpviz.compare.pins import Pin, clean
 from dpviz.experiments import changes
 from dpviz.experiments.plan import weakest_privacy
@@ -66,7 +66,11 @@ def show() -> None:
     st.markdown(texts.QUESTION)
     with st.container(key=panel.key("tools"), horizontal=True):
         glossary.mark_terms(panel.key("words"))
-    pinned_runs = _pinned_runs(pages)
+    all_pins = [(pinned, entry, page) for entry, page in pages.items() for pinned in pins.on_page(page.prefix)]
+    names = _distinct_names([pinned.pin.name for pinned, _, _ in all_pins])
+    pinned_runs = [
+        _PinnedRun(pinned, entry, page, name) for (pinned, entry, page), name in zip(all_pins, names, strict=True)
+    ]
     pins.write_address(panel, [run.pinned for run in pinned_runs[:MOST]])  # as many as can be compared
     pins.refusals(PREFIX)
     if pinned_runs:
@@ -86,13 +90,6 @@ def show() -> None:
             for entry in families.FAMILIES:
                 st.page_link(entry.address, label=entry.title, icon=entry.icon)
         pins.files(PREFIX, [run.pinned for run in pinned_runs], takers)
-
-
-def _pinned_runs(pages: Mapping[Entry, FamilyPage]) -> list[_PinnedRun]:
-    """Return the pins of all pages, in the order of the pages."""
-    all_pins = [(pinned, entry, page) for entry, page in pages.items() for pinned in pins.on_page(page.prefix)]
-    names = _distinct_names([pinned.pin.name for pinned, _, _ in all_pins])
-    return [_PinnedRun(pinned, entry, page, name) for (pinned, entry, page), name in zip(all_pins, names, strict=True)]
 
 
 def _example(pages: Mapping[Entry, FamilyPage]) -> Sequence[_PinnedRun]:
@@ -146,7 +143,10 @@ def _select(panel: Panel, pinned_runs: Sequence[_PinnedRun]) -> Sequence[_Pinned
 
 
 def _list(pinned_runs: Sequence[_PinnedRun]) -> None:
-    """Draw a row for every pin, with a button that opens it on its page; compute the results of pins without any."""
+    """Draw a row for every pin, with a button that opens its page at its settings, if the page has controls for them.
+
+    Computes the results of pins without any.
+    """
     under_way: list[Run] = []
     for pinned_run in pinned_runs:
         pinned, entry, page = pinned_run.pinned, pinned_run.entry, pinned_run.page
@@ -155,22 +155,16 @@ def _list(pinned_runs: Sequence[_PinnedRun]) -> None:
         about = f"{private_count} method{'s' if private_count != 1 else ''} at {experiment.guarantee}"
         row = pins.row(page.prefix, pinned, pinned_run.name, f"{entry.title}: {escape_name(about)}.")
         if row.button(f"Open {escape_name(pinned_run.name)}", key=f"compare_open_{pinned.key}", type="tertiary"):
-            _open(pinned_run)
+            try:
+                page.settings(experiment)  # only for its error
+            except ValueError:
+                st.info(texts.NO_CONTROLS)
+            else:
+                preset_menu.set_pending(page.prefix, experiment)
+                st.switch_page(entry.address, query_params={})
         if pinned.summary is None:
             under_way += pins.compute_lines(Panel(page.prefix), entry.title, pinned, page.picture, page.ready)
     rerun_when_ended("compare_look", under_way)
-
-
-def _open(pinned_run: _PinnedRun) -> None:
-    """Go to the page of a pin, with the settings of the pin; draw a notice if the page has no controls for them."""
-    page, experiment = pinned_run.page, pinned_run.pinned.pin.experiment
-    try:
-        page.settings(experiment)  # only for its error
-    except ValueError:
-        st.info(texts.NO_CONTROLS)
-        return
-    preset_menu.set_pending(page.prefix, experiment)
-    st.switch_page(pinned_run.entry.address, query_params={})
 
 
 def _side(pinned_run: _PinnedRun) -> Side | None:
@@ -200,7 +194,13 @@ def _compare(panel: Panel, sides: Sequence[Side]) -> None:
         delta = panel.number(DELTA, "delta", slider=False)
     if panel.mistakes or delta is None:
         return
-    currency = _currency(panel, sides, delta) if axis == PRIVACY else None
+    currency = None  # ε at `delta`
+    if axis == PRIVACY:
+        common = comparison.currencies(sides)  # those in which every run has a finite cost
+        units = {name: UNITS[name].label for name in common} | {"at_delta": f"ε at δ = {short_up(delta)}"}
+        default_unit, *_ = units
+        unit = panel.choice("currency", "Privacy is counted in", units, default_unit, texts.CURRENCY_HELP)
+        currency = next((name for name in common if name == unit), None)
     title = labels[metric]
     _show_chart(
         panel, sides, metric=metric, title=title, axis=axis, all_methods=all_methods, currency=currency, delta=delta
@@ -234,19 +234,6 @@ def _with_guarantee(side: Side) -> str:
     return f"{escape_name(side.name)} ({escape_name(side.experiment.guarantee)})"
 
 
-def _currency(panel: Panel, sides: Sequence[Side], delta: float) -> Currency | None:
-    """Draw the choice of the currency in which the horizontal axis counts privacy; return it, None for ε at `delta`.
-
-    The choice has the currencies in which every run has a finite cost.
-    """
-    common = comparison.currencies(sides)
-    options: dict[str, str] = {currency: UNITS[currency].label for currency in common}
-    options |= {"at_delta": f"ε at δ = {short_up(delta)}"}
-    default, *_ = options
-    selected = panel.choice("currency", "Privacy is counted in", options, default, texts.CURRENCY_HELP)
-    return next((currency for currency in common if currency == selected), None)  # None for "at_delta"
-
-
 def _show_chart(
     panel: Panel,
     sides: Sequence[Side],
@@ -268,8 +255,13 @@ def _show_chart(
     if axis == PRIVACY:  # with its currency, and a sentence on what is counted in it
         along = f"{along}, {UNITS[currency].label if currency else f'ε at δ = {short_up(delta)}'}"
         converted = f" {texts.CONVERTED[currency or 'at_delta']}"
-    missing = "; ".join(map(escape_name, _missing(sides, metric, all_methods, curves)))
-    left_out = f" Not drawn, as they lack such an axis or number: {missing}." if missing else ""
+    missing = []  # names of the runs without any curve, and of the methods of other runs that have none
+    for side in sides:
+        methods = {curve.method for curve in curves if curve.side == side.name}
+        labels = [label for label in comparison.methods(side, metric, every=all_methods) if label not in methods]
+        missing += [f"{side.name}: {label}" for label in labels] if methods else [side.name]
+    names = "; ".join(map(escape_name, missing))
+    left_out = f" Not drawn, as they lack such an axis or number: {names}." if missing else ""
     figure = compared(curves, along, title, log_y=metric == SHARE or comparison.logarithmic(sides, metric))
     statuses = {curve.status for curve in curves}
     conditions = {side.name: side.experiment.condition for side in sides if side.experiment.condition}
@@ -299,16 +291,6 @@ def _show_chart(
         _show_best(sides, metric)
         charts.beside_heading(chart, key)
     charts.show_captioned(chart, key)
-
-
-def _missing(sides: Sequence[Side], metric: str, all_methods: bool, curves: Sequence[Curve]) -> list[str]:
-    """Return texts that name the runs without any curve, and the methods of the other runs that have none."""
-    missing = []
-    for side in sides:
-        methods = {curve.method for curve in curves if curve.side == side.name}
-        labels = [label for label in comparison.methods(side, metric, every=all_methods) if label not in methods]
-        missing += [f"{side.name}: {label}" for label in labels] if methods else [side.name]
-    return missing
 
 
 # ----------------------------------------------------------------------------------------------------------- the tables

@@ -8,7 +8,6 @@ from typing import Any
 
 import streamlit as st
 
-from dpviz import resources
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.experiment import Arm, Experiment
@@ -106,11 +105,6 @@ class Group:
     only: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
     leads: Sequence[str] = ()
     without: str = ""
-
-
-def groups_of(package: str) -> tuple[Group, ...]:
-    """Return the groups of a family's page, from `groups.toml` in its package."""
-    return tuple(Group(**group) for group in resources.data(package, "groups.toml")["group"])
 
 
 @dataclass(frozen=True)

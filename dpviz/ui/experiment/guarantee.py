@@ -230,14 +230,11 @@ def show_cards(
     for name, value, below, help in cards:
         row.metric(name, value, below, border=True, help=help, delta_color="off", delta_arrow="off")
     reservation = [f"**All of this holds{rests_on}.**"] if rests_on else []
-    sentences = [*reservation, consequence(detection, unit), currencies(by_label), *at_most(private_plans)]
+    sentences = [*reservation, consequence(detection, unit), currencies(by_label)]
+    stopping = [label for label, plan in private_plans.items() if plan.stops]
+    if stopping:
+        sentences.append(f"Stops by itself, so at most this much is spent: {', '.join(stopping)}.")
     st.caption(" ".join(sentences))
-
-
-def at_most(plans: Mapping[str, Plan]) -> list[str]:
-    """Return [sentence] that names the methods that stop by themselves and so may spend less; [] if none does."""
-    stopping = [label for label, plan in plans.items() if plan.stops]
-    return [f"Stops by itself, so at most this much is spent: {', '.join(stopping)}."] if stopping else []
 
 
 def consequence(detection: Worst, unit: str) -> str:

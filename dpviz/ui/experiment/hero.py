@@ -57,7 +57,7 @@ class Page(Protocol):
 
 
 def show_cloud(panel: Panel, run: Run, trace: Trace, page: Page) -> bool:
-    """Draw the repeats of at most PANELS private methods as an animation, with a caption.
+    """Draw the repeats of at most PANELS private methods, those that end lowest, as an animation with a caption.
 
     Draws nothing and returns False if the problem has no plane, as on a user's file, or no method has moved.
     The run keeps the finished film, because packing it takes long and the page is drawn again often.
@@ -71,9 +71,11 @@ def show_cloud(panel: Panel, run: Run, trace: Trace, page: Page) -> bool:
     # All that a film depends on, besides its run: the colour of the mark "not private", and the scale of type.
     appearance = style.NOT_PRIVATE[theme()], type_scale()
     if appearance not in run.films:
-        metrics = list(results.metrics(trace).values())
-        metric = metrics[0] if metrics else None
-        methods = _select_methods(trace, moving, metric)
+        metric = next(iter(results.metrics(trace).values()), None)  # the most telling one
+        methods = moving
+        if len(moving) > PANELS:
+            lowest = () if metric is None else arms_to_draw(trace.only(moving), metric.name, PANELS)
+            methods = list(lowest or moving[:PANELS])  # none is lowest if no method ends with a number
         animation = _Film(run, trace, metric, page).animation(plane, methods)
         sentences = _describe(run, animation)
         if len(methods) < len(moving):
@@ -84,14 +86,6 @@ def show_cloud(panel: Panel, run: Run, trace: Trace, page: Page) -> bool:
     components.draw_cloud(panel.key("hero_cloud"), film)
     st.caption(caption)
     return True
-
-
-def _select_methods(trace: Trace, labels: Sequence[str], metric: Metric | None) -> Sequence[str]:
-    """Return at most PANELS of the methods `labels`: those that end lowest in the metric, or without one the first."""
-    if len(labels) <= PANELS:
-        return labels
-    lowest = () if metric is None else arms_to_draw(trace.only(labels), metric.name, PANELS)
-    return lowest or labels[:PANELS]  # none is lowest if no method ends with a number
 
 
 @dataclass(frozen=True)
@@ -308,8 +302,13 @@ def _draw(panel: Panel, make_chart: MakeChart, make_number: MakeNumber, frame: F
         # The browser loads the plotting library meanwhile. On a file the key differs, so that the browser removes the
         # chart of the previous data.
         components.figure_placeholder(panel.key("hero_own" if frame.uploaded else "hero"))
+        text = texts.NOTHING_YET
+        if frame.missing_parts:  # of a visitor's file
+            text = f"Before Run: {'; '.join(frame.missing_parts)}."
+        elif frame.uploaded:
+            text = texts.UNSET if frame.ready is None else f"Press Run: {frame.ready.releases}."
         with blank():
-            st.markdown(_before_run(frame) if frame.uploaded else texts.NOTHING_YET)
+            st.markdown(text)
             _offer_button(panel, frame, state)
         return None
     diagnostics = results.diagnostics_shown(panel, run.experiment)
@@ -329,9 +328,7 @@ def _draw(panel: Panel, make_chart: MakeChart, make_number: MakeNumber, frame: F
             _offer_button(panel, frame, state)
         elif run_panel.partial_repeats(panel.page, run) and is_idle and not is_picture_old and frame.ready is not None:
             # The run had the first repeats alone, and all of them would take too long to begin by themselves.
-            duration = about(
-                run.job.computing * frame.ready.work_ratio
-            )  # time of the first repeats × ratio of the work
+            duration = about(run.job.computing * frame.ready.work_ratio)
             _start_button(panel, "run_all", f"Run all ({duration})", frame.title, frame.ready)
     if face is not None:
         return face.draw()
@@ -353,13 +350,6 @@ def _draw(panel: Panel, make_chart: MakeChart, make_number: MakeNumber, frame: F
 def blank() -> DeltaGenerator:
     """Return an empty frame of the size of a picture, for a text in its middle while there is no picture."""
     return st.container(border=True, height=HEIGHT, horizontal_alignment="center", vertical_alignment="center")
-
-
-def _before_run(frame: Frame) -> str:
-    """Return a sentence on what is missing until a visitor's file can be used, or else on what a run on it releases."""
-    if frame.missing_parts:
-        return f"Before Run: {'; '.join(frame.missing_parts)}."
-    return texts.UNSET if frame.ready is None else f"Press Run: {frame.ready.releases}."
 
 
 def _offer_button(panel: Panel, frame: Frame, state: State) -> None:

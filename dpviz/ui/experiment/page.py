@@ -17,6 +17,7 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from dpviz import resources
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.experiment import Arm, Experiment
@@ -91,7 +92,9 @@ class FamilyPage:
 
     def __init__(self) -> None:
         subclass_package, _, _ = type(self).__module__.rpartition(".")
-        self.groups = self.groups or controls.groups_of(subclass_package)
+        if not self.groups:
+            declared_groups = resources.data(subclass_package, "groups.toml")["group"]
+            self.groups = tuple(Group(**group) for group in declared_groups)
         self.texts: Texts
         # Imported by name, since only the subclass knows its package.
         self.texts, presets = (import_module(f"{self.package.__name__}.{name}") for name in ("texts", "presets"))
@@ -397,16 +400,29 @@ class _Screen(PageBody):
     comparing: DeltaGenerator | None = None
 
     def draw(self) -> None:
-        """Draw the sliders, the live picture, and the sections below it."""
-        pins.read_address(self.panel, self.page.can_express)
+        """Draw the sliders, the live picture with the pins below, the sections, and the link that restores the page."""
+        page, panel = self.page, self.panel
+        pins.read_address(panel, page.can_express)
         view = self._controls()
         foot = self._picture(view)
-        components.stops(self.panel.key("stops"), group=self.panel.page, settings=self.settings, packed=self.packed)
+        components.stops(panel.key("stops"), group=panel.page, settings=self.settings, packed=self.packed)
         with st.container():
-            self._below(view)
-        _Sections(self.page, self, view).show()
+            if appearance.is_narrow():  # on a phone, so that the picture is near the sliders
+                self._note(view)
+            if view is not None:
+                plan.refusals(view.refused)
+            if self.ready is not None:
+                run_panel.show_memory_error(self.ready)
+            pins.show(panel, page.title, self.experiment, draw=page.picture, view=page.ready)
+            if self.preset is not None and self.comparing is not None:
+                with self.comparing:
+                    pins.compute_comparison(panel, page.title, self.preset, draw=page.picture, view=page.ready)
+        _Sections(page, self, view).show()
+        facts_read: Collection[str] = ()
+        if self.experiment is not None and not self.experiment.public:
+            facts_read = self.experiment.problem.read_by_itself  # in words, such as "the smoothness L"
         with foot:  # last, as the link holds the values of all controls
-            self._link()
+            links.show(panel, preset_menu.preset_link(panel, page.presets, page.settings_of), facts_read)
 
     def _controls(self) -> PlanView | None:
         """Draw the sliders above the picture, a line about the data, and the menu of presets.
@@ -487,7 +503,7 @@ class _Screen(PageBody):
         if view is not None and source is not None:
             ready = StartableExperiment(view.experiment, view.plans, source.tables)
         self.ready = ready
-        run_panel.note_settings(panel.page, None if ready is None else ready.without_tables())  # no rows in the session
+        run_panel.note_settings(panel.page, ready)
         leads = components.Leads(panel.lead_texts(), self.settings)  # tell the browser which charts are old
         picture_column, plan_column = st.columns([62, 38], gap="medium")
         with plan_column:
@@ -567,29 +583,6 @@ class _Screen(PageBody):
                 st.caption(texts.NO_PLANE)
 
         return hero.Face(is_pale, draw)
-
-    def _below(self, view: PlanView | None) -> None:
-        """Draw which methods have no plan and why, the reason if the run is refused as too large, and the pins."""
-        if appearance.is_narrow():  # on a phone, so that the picture is near the sliders
-            self._note(view)
-        if view is not None:
-            plan.refusals(view.refused)
-        if self.ready is not None:
-            run_panel.show_memory_error(self.ready)
-        page = self.page
-        pins.show(self.panel, page.title, self.experiment, draw=page.picture, view=page.ready)
-        if self.preset is not None and self.comparing is not None:
-            with self.comparing:
-                pins.compute_comparison(self.panel, page.title, self.preset, draw=page.picture, view=page.ready)
-
-    def _link(self) -> None:
-        """Draw the link that restores the page."""
-        experiment = self.experiment
-        facts_read: Collection[str] = ()
-        if experiment is not None and not experiment.public:
-            facts_read = experiment.problem.read_by_itself  # in words, such as "the smoothness L"
-        preset = preset_menu.preset_link(self.panel, self.page.presets, self.page.settings_of)
-        links.show(self.panel, preset, facts_read)
 
 
 @dataclass

@@ -206,7 +206,11 @@ def show(panel: Panel, title: str, experiment: Experiment | None, draw: Draw, vi
         st.caption(texts.PINS_FULL.format(most=MOST))
     under_way: list[Run] = []
     for pinned in on_page(panel.page):
-        row(panel.page, pinned, pinned.pin.name, _changed(pinned, experiment))
+        text = ""
+        if experiment is not None:
+            changes = [escape_name(change.describe()) for change in differences(pinned.pin.experiment, experiment)]
+            text = f"Changed since the pin: {'; '.join(changes)}." if changes else "The same settings as now."
+        row(panel.page, pinned, pinned.pin.name, text)
         if pinned.drawn is None:
             under_way += compute_lines(panel, title, pinned, draw, view)
     run_panel.rerun_when_ended(panel.key("pins_look"), under_way)
@@ -219,35 +223,22 @@ def refusals(page: str) -> None:
 
 
 def row(page: str, pinned: PagePin, name: str, text: str) -> DeltaGenerator:
-    """Draw a pin in a row: its name, a text about it, and its menu; return the row, to add more to it.
+    """Draw a pin in a row: its name, a text, and a menu to rename or remove it; return the row, to add more to it.
 
     name : the name under which the row shows the pin; another page may have a pin of the same name.
     """
-    key = f"{page}_pinned_{pinned.key}"  # by this key `words.js` knows that bold text in the row is a name
-    container = st.container(horizontal=True, vertical_alignment="center", gap="small", key=key)
+    row_key = f"{page}_pinned_{pinned.key}"  # by this key `words.js` knows that bold text in the row is a name
+    container = st.container(horizontal=True, vertical_alignment="center", gap="small", key=row_key)
+    key = f"{page}_pin_{pinned.key}"
     with container:
         stays = "" if pinned.pin.travels else f" {texts.PIN_STAYS}"  # about a visitor's file
         st.markdown(f":small[**{escape_name(name)}.** {text}{stays}]", width="stretch")
-        _menu(page, pinned, name)
+        with st.popover(f"Edit {escape_name(name)}", key=f"{key}_menu", type="tertiary"):
+            args = page, pinned.key, f"{key}_name"
+            st.text_input("Name", value=pinned.pin.name, key=f"{key}_name", on_change=_rename, args=args)
+            icon = ":material/keep_off:"
+            st.button("Remove", key=f"{key}_remove", icon=icon, on_click=_remove, args=(page, pinned.key))
     return container
-
-
-def _changed(pinned: PagePin, experiment: Experiment | None) -> str:
-    """Return a sentence on the changes from a pin's settings to the present ones; "" while these make none."""
-    if experiment is None:
-        return ""
-    changes = [escape_name(change.describe()) for change in differences(pinned.pin.experiment, experiment)]
-    return f"Changed since the pin: {'; '.join(changes)}." if changes else "The same settings as now."
-
-
-def _menu(page: str, pinned: PagePin, name: str) -> None:
-    """Draw the menu in which a pin, called `name` on the screen, is renamed or removed."""
-    key = f"{page}_pin_{pinned.key}"
-    with st.popover(f"Edit {escape_name(name)}", key=f"{key}_menu", type="tertiary"):
-        st.text_input(
-            "Name", value=pinned.pin.name, key=f"{key}_name", on_change=_rename, args=(page, pinned.key, f"{key}_name")
-        )
-        st.button("Remove", key=f"{key}_remove", icon=":material/keep_off:", on_click=_remove, args=(page, pinned.key))
 
 
 def files(page: str, page_pins: Sequence[PagePin], takers: Mapping[str, CanExpress]) -> None:

@@ -116,8 +116,17 @@ def text(panel: Panel, preset: Preset | None, experiment: Experiment | None, set
     """
     if preset is None or experiment is None or _about(preset.experiment) != _about(experiment):
         return
-    is_unchanged = preset.experiment == experiment
-    st.caption(preset.look_for if is_unchanged else f"**{preset.name}.** {_changed(panel, settings_of(preset))}")
+    if preset.experiment == experiment:
+        st.caption(preset.look_for)
+        return
+    values = settings_of(preset)
+    changed_titles = [
+        title
+        for name, title in panel.titles.items()
+        if name in values and st.session_state.get(panel.key(name)) != values[name]
+    ]
+    changed = f"These settings have been changed: {', '.join(changed_titles)}." if changed_titles else ""
+    st.caption(f"**{preset.name}.** {changed}")
 
 
 def story(panel: Panel, presets: Sequence[Preset]) -> None:
@@ -131,19 +140,6 @@ def _about(experiment: Experiment) -> tuple[str, str]:
     """Return the kinds of problem and of data of an experiment."""
     data = experiment.problem.dataset
     return experiment.problem.kind, "" if data is None else data.kind
-
-
-def _changed(panel: Panel, preset_values: Mapping[str, Any]) -> str:
-    """Return a sentence that names the controls with other values than the preset's; "" if there are none.
-
-    preset_values : the values of the controls at the preset's settings, by name.
-    """
-    titles = [
-        title
-        for name, title in panel.titles.items()
-        if name in preset_values and st.session_state.get(panel.key(name)) != preset_values[name]
-    ]
-    return f"These settings have been changed: {', '.join(titles)}." if titles else ""
 
 
 def _pick(panel: Panel, presets: Sequence[Preset]) -> None:

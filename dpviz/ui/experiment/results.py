@@ -192,14 +192,30 @@ def _curve(
         return run.charts[key]
     if len(run.charts) >= MAX_CHARTS:
         run.charts.clear()
-    x_values, title, ceilings = _horizontal_axis(run, trace, axis)
+    # Of the horizontal axis: its values after each of t steps, (t+1,), and the upper limits of these, by method.
+    x_values: Mapping[str, np.ndarray] | None = None
+    ceilings: Mapping[str, float] = {}
+    title, along = "", "steps"
+    if axis != "steps":
+        others = results.axes(trace, run.plans)
+        if axis in others:
+            x_values, title = others[axis].curves, others[axis].title
+            along = title.lower()
+        else:
+            x_values = {
+                label: results.spent_curve(trace, label, plan, run.currency)
+                for label, plan in run.plans.items()
+                if label in trace.arm_traces and plan.private
+            }
+            ceilings = results.ceilings(run.plans, run.currency)
+            title, along = f"Privacy spent, {UNITS[run.currency].label}", "privacy spent"
     overlays = options.overlays.get(overlay, {})
     draw = partial(
         run_figures.convergence,
         trace,
         metric.name,
         arm_styles(run.experiment.arms),
-        spent=x_values,  # the privacy spent, or those of another axis
+        spent=x_values,
         spent_title=title,
         ceilings=ceilings,
         overlays=overlays,
@@ -208,33 +224,11 @@ def _curve(
     figure = draw(bands="panels" if every_band else "best")
     remark = f" {options.remarks.get(overlay, '')}" if overlays else ""
     caption = f"{explain.spread_sentence(run.experiment.replicates)}{remark} {privacy(metric, trace, run.experiment)}"
-    axis_texts = {"steps": "steps", "spent": "privacy spent"}
-    along = axis_texts.get(axis, title.lower())
     alt = f"{metric.label} against {along}, one line per method"
     read_from = provenance(trace.statuses(metric).values())
     chart = Chart(figure, metric.label, alt, caption, provenance=read_from, to_download=partial(draw, bands="all"))
     run.charts[key] = chart
     return chart
-
-
-def _horizontal_axis(
-    run: Run, trace: Trace, axis: str
-) -> tuple[Mapping[str, np.ndarray] | None, str, Mapping[str, float]]:
-    """Return the horizontal axis: values, title, and upper limits; None, "" and {} for the axis of steps.
-
-    The values (t+1,) after each of the t steps, and the limit, are by label of the method.
-    """
-    if axis == "steps":
-        return None, "", {}
-    others = results.axes(trace, run.plans)
-    if axis in others:
-        return others[axis].curves, others[axis].title, {}
-    spent = {
-        label: results.spent_curve(trace, label, plan, run.currency)
-        for label, plan in run.plans.items()
-        if label in trace.arm_traces and plan.private
-    }
-    return spent, f"Privacy spent, {UNITS[run.currency].label}", results.ceilings(run.plans, run.currency)
 
 
 def privacy(metric: Metric, trace: Trace, experiment: Experiment) -> str:

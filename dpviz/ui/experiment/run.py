@@ -189,10 +189,6 @@ class StartableExperiment(Startable):
             return None
         return replace(self, experiment=self.experiment.replaced(replicates=FIRST))
 
-    def without_tables(self) -> "StartableExperiment":
-        """Return the same without tables, for the session to remember: it must not hold the rows of a removed file."""
-        return replace(self, tables={}) if self.tables else self
-
     @property
     def too_much(self) -> bool:
         return self.bytes > runner().max_bytes
@@ -370,8 +366,10 @@ def _first_of(earlier: Job, job: Job) -> bool:
     return earlier.task != experiment and earlier.task == experiment.replaced(replicates=FIRST)
 
 
-def note_settings(page: str, ready: Startable | None) -> None:
+def note_settings(page: str, ready: StartableExperiment | None) -> None:
     """Note the present settings of a page; None while they make no run."""
+    if ready is not None and ready.tables:  # the session must not hold the rows of a file that may be removed
+        ready = replace(ready, tables={})
     st.session_state[page + _SETTLED] = ready
 
 

@@ -67,11 +67,11 @@ def show_section(
 def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | None:
     """Draw the controls and return their sweep; None if a number is out of range, which a message next to it says.
 
-    diagnostics : as in `show`. Raises UserError if the numbers do not go together, or there is no setting to vary or no
-    metric to show.
+    diagnostics : as in `show_section`. Raises UserError if the numbers do not go together, or there is no setting to
+    vary or no metric to show.
     """
     offered = {name: setting for name, setting in settings(experiment).items() if _has_control(panel, name, setting)}
-    metrics = {  # without the value of a constant guess in another one, which is in the caption, by `_guess`
+    metrics = {  # without the value of a constant guess in another one, which is in the caption of `_maps`
         name: metric
         for name, metric in experiment.metrics().items()
         if not metric.guess_for and (diagnostics or metric.released)
@@ -199,13 +199,17 @@ def _maps(panel: Panel, sweep: Sweep, setting: Setting, second: Setting, result:
     """Draw a map of the metric for each method, over the values of both settings."""
     metric = _label(sweep, result)
     privacy, publishing = status(sweep, result)
-    best = f"{BEST}: the best method with privacy.{_guess(result)}"
+    samples = np.array([end.samples[0] for end in result.guesses.ends])  # a guess is one number at each point
+    guess = ""  # the range, over all data sets, of the metric of a constant guess, which ignores the features
+    if result.guess is not None and samples.size:
+        low, high = short(float(samples.min()), 4), short(float(samples.max()), 4)
+        guess = f" {result.guess.label}: {low}." if low == high else f" {result.guess.label}: {low} to {high}."
     columns, width = (1, NARROW) if appearance.is_narrow() else (2, WIDE)
     chart = Chart(
         heat_maps(result, setting.title, second.title, columns=columns, width=width),
         f"{metric} against {_in_sentence(setting)} and {_in_sentence(second)}",
         f"{metric} at every pair of values, one map per method; the best method with privacy is starred",
-        f"Median of {_runs(sweep)} at the last iteration. {best} {publishing}",
+        f"Median of {_runs(sweep)} at the last iteration. {BEST}: the best method with privacy.{guess} {publishing}",
         privacy,
     )
     charts.show(chart, panel.key(f"chart_{PREFIX}_map"))
@@ -261,18 +265,6 @@ def status(sweep: Sweep, result: SweepResult) -> tuple[Provenance, str]:
     if "not private" in statuses:
         text += f" {explain.REFERENCES}"
     return provenance(statuses), text
-
-
-def _guess(result: SweepResult) -> str:
-    """Return a sentence, after a blank, with the range over all data sets of the metric of a constant guess.
-
-    A constant guess ignores the features; "" if the problem has none.
-    """
-    samples = np.array([end.samples[0] for end in result.guesses.ends])  # a guess is one number at each point
-    if result.guess is None or not samples.size:
-        return ""
-    low, high = short(float(samples.min()), 4), short(float(samples.max()), 4)
-    return f" {result.guess.label}: {low}." if low == high else f" {result.guess.label}: {low} to {high}."
 
 
 def _runs(sweep: Sweep) -> str:

@@ -119,7 +119,16 @@ def bar(
             st.switch_page("pages/learn.py", query_params={KEY: HALL})
         with st.popover("End class", key="class_ending", icon=":material/stop_circle:"):
             st.markdown("Phones are told that the class is over, and this server forgets their answers.")
-            _download(current)
+            st.download_button(
+                "Results (JSON)",
+                lambda: results(current).encode(),
+                file_name="dpviz_class.json",
+                mime="application/json",
+                key="class_results",
+                icon=":material/download:",
+                help="Counts and curves of the class, not whose they are, and the times of your own acts.",
+                on_click="ignore",
+            )
             st.button("End class", key="class_end", type="primary", on_click=_end, args=(current,))
 
 
@@ -360,11 +369,6 @@ class Poll:
 
 
 # ------------------------------------------------------------------------------------------------------ runs of its own
-
-
-def has_own_runs(lesson: Lesson) -> bool:
-    """Return true for a lesson on the number of runs, in which each phone has a run of its own."""
-    return lesson.change.path == "replicates"
 
 
 def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
@@ -748,17 +752,3 @@ def _summary(ballot: Ballot) -> dict[str, Any]:
     if isinstance(question, MembershipGame):
         summary["right"] = sorted(question.right(seat, guesses) for seat, guesses in answers.items())
     return summary
-
-
-def _download(current: Room) -> None:
-    """Draw the button that saves the class's results."""
-    st.download_button(
-        "Results (JSON)",
-        lambda: results(current).encode(),
-        file_name="dpviz_class.json",
-        mime="application/json",
-        key="class_results",
-        icon=":material/download:",
-        help="Counts and curves of the class, not whose they are, and the times of your own acts.",
-        on_click="ignore",
-    )

@@ -19,7 +19,6 @@ import streamlit as st
 from dpviz.compare.pins import Pin, clean
 from dpviz.experiments.experiment import Experiment
 from dpviz.lessons import lesson as budget_lessons
-from dpviz.lessons.classroom import Room
 from dpviz.lessons.lesson import Answer, Axes, Curve, Lesson, Released, Side, Track
 from dpviz.plots import lesson_figures
 from dpviz.plots.elements.sheets import Sheet
@@ -55,7 +54,15 @@ def show_lesson(lesson: Lesson, step: int) -> None:
     with chart_column:  # first, as it waits a moment for the runs whose results the text and the poll contain
         is_ready = ready(lesson, BOTH if step >= SEE else ("before",))
     before, after = (_side(lesson, which) for which in BOTH)
-    poll = _poll(room, lesson, step, before, after) if room is not None and is_ready else None
+    poll = None  # the prediction of the class that this visitor teaches
+    if room is not None and is_ready:
+        poll = Poll(room, lesson, before, after, _sheet(lesson, before, after) if lesson.drawn else None)
+        if step == PREDICT:
+            poll.ask()
+        elif step == SEE:
+            poll.tell()
+        else:
+            room.look_up()  # phones have nothing to answer
     if room is not None:
         onward = (go, lesson.slug, step + 1) if step != WHY else ()
         reveal = poll.reveal if poll is not None and step == PREDICT else None
@@ -66,26 +73,11 @@ def show_lesson(lesson: Lesson, step: int) -> None:
         _show_text(lesson, step, before, after, is_ready, poll)
     if is_ready:
         with chart_column:
-            if room is not None and step == SEE and classroom.has_own_runs(lesson):
+            if room is not None and step == SEE and lesson.change.path == "replicates":  # it is on the number of runs
                 classroom.own_runs(room, lesson, after)
             _show_chart(lesson, step, before, after, poll)
     _show_buttons(lesson, step)
     glossary.mark_terms("learn_words")
-
-
-def _poll(room: Room, lesson: Lesson, step: int, before: Side, after: Side) -> Poll:
-    """Return the prediction of the class that this visitor teaches, and have its phones follow.
-
-    before, after : the sides that the step needs have run.
-    """
-    poll = Poll(room, lesson, before, after, _sheet(lesson, before, after) if lesson.drawn else None)
-    if step == PREDICT:
-        poll.ask()
-    elif step == SEE:
-        poll.tell()
-    else:
-        room.look_up()  # phones have nothing to answer
-    return poll
 
 
 def answered(lesson: Lesson) -> bool:
@@ -131,15 +123,24 @@ def _show_text(lesson: Lesson, step: int, before: Side, after: Side, is_ready: b
         st.markdown(f"**{lesson.change.title}:** {old} → {new}")
     if step == PREDICT:
         st.markdown(fill_in(lesson.question))
+        prediction = _prediction(lesson)  # of a drawing, what its end means
         if poll is not None:
             poll.show_answers()
         elif lesson.drawn:
             if not _is_seen(lesson):
                 st.markdown("Draw the curve: sweep over the sheet, or move its handles, by pointer or by arrow keys.")
-            answer = _prediction(lesson)  # what the end of the drawing means
-            st.caption("Its end is your prediction." if answer is None else f"You predict: “{answer.words}”.")
+            st.caption("Its end is your prediction." if prediction is None else f"You predict: “{prediction.words}”.")
         else:
-            _ask_prediction(lesson)
+            st.radio(
+                "What do you predict?",
+                range(len(lesson.answers)),
+                index=None if prediction is None else lesson.answers.index(prediction),
+                format_func=lambda index: lesson.answers[index].words,
+                key=_key(lesson, "choice"),
+                on_change=_note,
+                args=(lesson,),
+                disabled=_is_seen(lesson),  # the prediction stays once the outcome was seen
+            )
     elif step == SEE:
         if poll is not None:
             poll.show_verdict()
@@ -150,21 +151,6 @@ def _show_text(lesson: Lesson, step: int, before: Side, after: Side, is_ready: b
         st.markdown(fill_in(lesson.try_it))
         if st.button("Try it yourself", key="learn_try", icon=":material/tune:"):
             _open(lesson)
-
-
-def _ask_prediction(lesson: Lesson) -> None:
-    """Draw the choice among the answers of a lesson; once its outcome was seen, the prediction stays."""
-    prediction = _prediction(lesson)
-    st.radio(
-        "What do you predict?",
-        range(len(lesson.answers)),
-        index=None if prediction is None else lesson.answers.index(prediction),
-        format_func=lambda index: lesson.answers[index].words,
-        key=_key(lesson, "choice"),
-        on_change=_note,
-        args=(lesson,),
-        disabled=_is_seen(lesson),
-    )
 
 
 def _note(lesson: Lesson) -> None:
@@ -194,14 +180,19 @@ def _show_chart(lesson: Lesson, step: int, before: Side, after: Side, poll: Poll
     """Draw the chart of a step: the curves before the change; from the step See on also those after it.
 
     In the step Predict of a lesson with a drawn prediction it is the sheet on which the visitor draws, until the
-    outcome was seen.
+    outcome was seen; at first it has a level line at the value with which the run before the change ends.
 
     poll : the prediction of a class, which draws on its phones.
     """
     measure = lesson.measure
     axes, names = measure.axes(before), lesson.change.names
     if step == PREDICT and lesson.drawn and poll is None and not _is_seen(lesson):
-        _draw_prediction(lesson, before, after)
+        sheet, end_before = _sheet(lesson, before, after), measure.value(before)
+        level_line = [float(sheet.y.place(np.array(end_before)))] * len(sheet.handles)
+        heights = _heights(lesson) or level_line
+        note = partial(_note_drawing, lesson, sheet, end_before)
+        label = f"{axes.describe()}: draw what you predict"
+        components.draw_sheet(_key(lesson, "sheet"), sheet, heights, label, note)
     else:
         new = measure.curves(after) if step >= SEE else ()
         guess = None
@@ -283,6 +274,7 @@ def _open(lesson: Lesson) -> None:
     """
     family = next((family for family in families.FAMILIES if family.name == lesson.page), None)
     st.session_state[links.LESSON] = lesson.slug
+    parameters = {}  # of the address
     if family is not None and isinstance(lesson.after, Experiment) and isinstance(lesson.before, Experiment):
         page = family.page()
         old, _ = lesson.change.texts  # the value of the changed setting before, and after
@@ -290,47 +282,24 @@ def _open(lesson: Lesson) -> None:
         pin = Pin(clean(f"{lesson.change.title} {old}"), lesson.before)
         # As if one link with this pin had been read, on this page, which is the only one that may take it.
         pins.import_pins([lambda: [pin]], takers={page.prefix: page.can_express}, error_page=page.prefix)
-    st.switch_page(f"pages/{lesson.page}.py", query_params=_set_planner(lesson.after))
-
-
-def _set_planner(settings: Specification) -> dict[str, str]:
-    """Set the controls of the budget planner to the settings of a lesson without runs; {} for other lessons.
-
-    Return the query parameters of the planner with these settings.
-    """
-    if not isinstance(settings, Released):
-        return {}
-    panel, address = Panel(PLANNER), {f"{PLANNER}_currency": settings.budget.name}
-    (currency,) = (name for name, cls in CURRENCIES.items() if cls is type(settings.budget))
-    panel.set_values({"currency": currency})
-    for part in (settings.budget, settings.means):
-        controls = {control.name: control for control in part.controls()}
-        # All values, also those that are the defaults: an earlier visit may have left others.
-        panel.set_values({name: getattr(part, name) for name in controls})
-        for key, text in part.query(PLANNER).items():  # the settings that are not the default
-            options = controls[key.removeprefix(f"{PLANNER}_")].options or {}
-            address[key] = options.get(text, text)  # an address has the label of an option
-    return address
+    elif isinstance(lesson.after, Released):
+        panel, budget = Panel(PLANNER), lesson.after.budget
+        (currency,) = (name for name, cls in CURRENCIES.items() if cls is type(budget))
+        panel.set_values({"currency": currency})
+        parameters[f"{PLANNER}_currency"] = budget.name
+        for part in (budget, lesson.after.means):
+            controls = {control.name: control for control in part.controls()}
+            # All values, also those that are the defaults: an earlier visit may have left others.
+            panel.set_values({name: getattr(part, name) for name in controls})
+            for key, text in part.query(PLANNER).items():  # the settings that are not the default
+                options = controls[key.removeprefix(f"{PLANNER}_")].options or {}
+                parameters[key] = options.get(text, text)  # an address has the label of an option
+    st.switch_page(f"pages/{lesson.page}.py", query_params=parameters)
 
 
 # ------------------------------------------------------------------------------------------- a prediction that is drawn
 
 # The visitor draws the curve to come on the axes where it will appear; the end of the curve is the answer.
-
-
-def _draw_prediction(lesson: Lesson, before: Side, after: Side) -> None:
-    """Draw the sheet on which the visitor draws the curve to come.
-
-    At first it has a level line at the value with which the run before the change ends. The drawing is noted, with the
-    answer that its end means.
-    """
-    sheet, end_before = _sheet(lesson, before, after), lesson.measure.value(before)
-    level_line = [float(sheet.y.place(np.array(end_before)))] * len(sheet.handles)
-    heights = _heights(lesson) or level_line
-    label = f"{lesson.measure.axes(before).describe()}: draw what you predict"
-    components.draw_sheet(
-        _key(lesson, "sheet"), sheet, heights, label, partial(_note_drawing, lesson, sheet, end_before)
-    )
 
 
 def _drawn_curve(lesson: Lesson, before: Side, after: Side) -> Curve | None:

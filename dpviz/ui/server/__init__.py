@@ -91,31 +91,18 @@ def _refusal(host: str, origin: str | None) -> str:
 
     host, origin : these headers of the request; the origin is None if the request has none.
     """
-    if not _is_allowed(host):
-        return f"The host {host[:MAX_LETTERS]!r} is not one of server.allowedHosts."
-    if origin is not None and not _is_own(origin, host):
-        names = f"{origin[:MAX_LETTERS]!r} is not the host {host[:MAX_LETTERS]!r}"
-        return f"The origin {names}, and not one of server.corsAllowedOrigins."
-    return ""
-
-
-def _is_allowed(host: str) -> bool:
-    """Return true if the server accepts requests under this host name; without a list of names, it accepts any."""
-    patterns: list[str] = st.get_option("server.allowedHosts")
+    patterns: list[str] = st.get_option("server.allowedHosts")  # if there are none, any host is accepted
     name = _name(f"//{host}")
-    return not patterns or (name != "" and any(fnmatch(name, pattern.strip().lower()) for pattern in patterns))
-
-
-def _is_own(origin: str, host: str) -> bool:
-    """Return true if an origin is the host of the request, this machine, or one of the sites that the settings allow.
-
-    It is also true if the settings switch the check off.
-    """
-    if not st.get_option("server.enableCORS") or origin.partition("//")[2] == host:
-        return True
+    if patterns and not (name and any(fnmatch(name, pattern.strip().lower()) for pattern in patterns)):
+        return f"The host {host[:MAX_LETTERS]!r} is not one of server.allowedHosts."
+    if origin is None or not st.get_option("server.enableCORS") or origin.partition("//")[2] == host:
+        return ""
     sites = [st.get_option("browser.serverAddress"), *(st.get_option("server.corsAllowedOrigins") or ())]
     allowed_names = {_name(site if "//" in site else f"//{site}") for site in sites}
-    return _name(origin) in {*HERE, *allowed_names}
+    if _name(origin) in {*HERE, *allowed_names}:
+        return ""
+    names = f"{origin[:MAX_LETTERS]!r} is not the host {host[:MAX_LETTERS]!r}"
+    return f"The origin {names}, and not one of server.corsAllowedOrigins."
 
 
 def _name(address: str) -> str:
