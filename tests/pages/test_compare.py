@@ -92,16 +92,16 @@ def test_pins_are_those_of_the_pages_with_names_that_can_be_told_apart(load: Loa
 
 
 def test_runs_with_names_like_each_other_or_like_a_column_are_told_apart(load: Load) -> None:
-    small = [STEEP.experiment.replaced(replicates=1, seed=seed) for seed in range(4)]
+    small = [STEEP.experiment.replaced(replicates=1, seed=seed) for seed in range(3)]
     for names, shown in (
         (("A", "A", "A 1"), ("A 2", "A 3", "A 1")),
-        (("Setting", "=A", "A", "B"), ("Setting 1", "=A", "A", "B")),  # more than a page of a family takes
+        (("Setting", "=A", "A"), ("Setting 1", "=A", "A")),
     ):
-        links = [Pin(name, experiment).to_link() for name, experiment in zip(names, small, strict=False)]
+        links = [Pin(name, experiment).to_link() for name, experiment in zip(names, small, strict=True)]
         app = computed(load("compare", pin=links))
         assert {line.split(":")[0] for line in lines(app, "Share of the start")} == set(shown)
         settings = table(app, "Setting").set_index("Setting")
-        assert settings.loc["Seed"].tolist() == [str(seed) for seed in range(len(names))]
+        assert settings.loc["Seed"].tolist() == [str(seed) for seed in range(3)]
 
 
 def test_a_renamed_run_stays_chosen_and_its_name_is_no_markup(load: Load) -> None:
