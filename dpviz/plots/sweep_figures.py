@@ -152,13 +152,11 @@ def _panel(
     best : (m, k) bool, True in the cells that get a star. log : True for logarithmic colours.
     has_room : True if cells also show their numbers; hover texts and the CSV have them in any case.
     """
-
-    def cell_text(median: float, is_best: bool) -> str:
-        parts = (_number(median) if has_room else "", BEST if is_best else "")
-        return " ".join(part for part in parts if part)
-
     texts = [
-        [cell_text(median, is_best) for median, is_best in zip(row, best_row, strict=True)]
+        [
+            f"{_number(median) if has_room else ''} {BEST if is_best else ''}".strip()
+            for median, is_best in zip(row, best_row, strict=True)
+        ]
         for row, best_row in zip(medians.tolist(), best.tolist(), strict=True)
     ]
     return {

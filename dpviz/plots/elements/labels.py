@@ -15,9 +15,7 @@ import numpy as np
 import plotly.graph_objects as go
 from scipy.optimize import isotonic_regression
 
-from dpviz.numbers import beside
 from dpviz.plots.elements import style
-from dpviz.plots.elements.axes import WRITE, Bound, Range
 from dpviz.plots.elements.style import ArmStyle
 
 MAX_LABELS = 7  # more lines have a legend instead
@@ -77,15 +75,6 @@ def min_frame_width(height: int) -> float:
     if height <= style.SMALL:
         return _SMALL
     return _ALONE if height >= style.ALONE else _BESIDE
-
-
-def end_texts(ends: Sequence[float], opening: Range, bound: Bound = "") -> list[str]:
-    """Return the values at the ends of lines as texts, where a value that is negligible is written "≈ 0".
-
-    It is negligible next to the range of the axis or, on a log axis, if it is below that range.
-    """
-    scale = 1e4 * 10.0**opening.low if opening.log else max(abs(opening.low), abs(opening.high))
-    return [beside(end, scale, WRITE[bound]) for end in ends]
 
 
 def label_lines(name: str, number: str, width: int = _WIDTH) -> list[str]:
