@@ -77,7 +77,11 @@ def controls(panel: Panel) -> Choices:
         method = panel.choice(f"method_{family}", "Method", methods, next(iter(methods)), texts.METHOD_HELP)
         title = methods[method]
         budgets, runs, prefix = first_cases[title].budgets, first_cases[title].runs, f"{family}_{method}"
-        name = _canary(panel, prefix, [case for case in cases[family] if case.title == title])
+        canaries = {case.name: case.canary_name for case in cases[family] if case.title == title}
+        name = method
+        if len(canaries) > 1:
+            help = texts.CANARY_HELP.format(canary=TERMS["canary"].sentence)
+            name = panel.choice(f"{prefix}_canary", "Canary", canaries, name, help)
     st.subheader("Claim and attack", anchor=False)
     budget = _budget(panel, prefix, budgets)
     declared = {control.name: control for control in Auditing.controls()}
@@ -85,18 +89,6 @@ def controls(panel: Panel) -> Choices:
     panel.add_lead(1, replace(declared["runs"], default=runs), into=rest, prefix=f"{prefix}_")
     rest["seed"] = panel.control(declared["seed"], "seed")
     return Choices(family, name, budget, rest)
-
-
-def _canary(panel: Panel, prefix: str, cases: list[Case]) -> str:
-    """Draw the choice among a method's cases, which differ in their canary, the worst known first; return the name.
-
-    A single case needs no choice. prefix : beginning of the control's key.
-    """
-    if len(cases) == 1:
-        return cases[0].name
-    names = {case.name: case.canary_name for case in cases}
-    help = texts.CANARY_HELP.format(canary=TERMS["canary"].sentence)
-    return panel.choice(f"{prefix}_canary", "Canary", names, cases[0].name, help)
 
 
 def _budget(panel: Panel, prefix: str, usual: tuple[Budget, ...]) -> Settings[Budget]:
@@ -238,7 +230,7 @@ class _Screen(PageBody):
                 classroom.bar(room, self.ballot, self._reveal(room))
         if not self.is_redraw:
             panel.say_unread()
-        self._sections()
+        self.panel.sections({"Evidence": self._evidence, "Take away": self._take_away, "Background": self._background})
         with link:
             links.show(panel)
 
@@ -323,15 +315,6 @@ class _Screen(PageBody):
                 ballot = self.ballot
                 if ballot is not None and not ballot.is_open:
                     results.show_class(progress, ballot)
-
-    def _sections(self) -> None:
-        """Draw the bar of sections, and the open one."""
-        parts: dict[str, Callable[[], None]] = {
-            "Evidence": self._evidence,
-            "Take away": self._take_away,
-            "Background": self._background,
-        }
-        self.panel.sections(parts)
 
     def _evidence(self) -> None:
         """Draw the rising bound, the scores, the tests of the implementation, and the audit of a single run.

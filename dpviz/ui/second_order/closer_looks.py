@@ -127,7 +127,6 @@ def _split(panel: Panel, view: PlanView) -> None:
 
 
 def _method(view: PlanView, label: str) -> NonconvexMethod:
-    """Return the method of the arm with this label."""
     method = next(arm.algorithm for arm in view.experiment.arms if arm.label == label)
     assert isinstance(method, NonconvexMethod)
     return method

@@ -84,19 +84,14 @@ def _sums(panel: Panel, view: PlanView) -> None:
         )
         left, right = st.columns(2, gap="medium")
         with left:
-            _measured_ends(panel, forecast)
+            expected = None if forecast.advice is None else forecast.advice.expected
+            if expected is None:  # no runs on this kind of problem were measured
+                st.caption(texts.UNMEASURED)
+            else:
+                charts.show(figures.measured_ends(expected), panel.key("chart_measured"))
         with right:
             st.subheader(f"Every way to add up {layout.length:,} steps", anchor=False)
             _mechanisms(layout.length)
-
-
-def _measured_ends(panel: Panel, forecast: Forecast) -> None:
-    """Draw where measured runs on this kind of problem ended; a caption if none were measured."""
-    expected = None if forecast.advice is None else forecast.advice.expected
-    if expected is None:
-        st.caption(texts.UNMEASURED)
-        return
-    charts.show(figures.measured_ends(expected), panel.key("chart_measured"))
 
 
 @st.fragment
