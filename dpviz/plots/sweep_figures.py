@@ -2,7 +2,7 @@
 is running."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -230,7 +230,16 @@ def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -
         low, median, high = curve.quantiles.T
         if len(curves) > BANDS:
             low = high = None  # no bands
-        curve_style = _style(curve, sides.index(curve.side), {line.style for line in lines})
+        usual = ArmStyle(GREY, DOTS[0], reference=True)
+        if curve.arm is not None:
+            usual = arm_styles([curve.arm])[curve.arm.label]  # as on the method's page
+        # If that is used: the same hue with another dash, first that of this run's number; else another hue.
+        run, dashes = sides.index(curve.side), DASHES if curve.private else DOTS
+        same_hue = [replace(usual, dash=dashes[(run + i) % len(dashes)]) for i in range(len(dashes))]
+        other_hues = [replace(candidate, color=hue) for hue in HUES for candidate in same_hue]
+        used = {line.style for line in lines}
+        unused = (candidate for candidate in [usual, *same_hue, *other_hues] if candidate not in used)
+        curve_style = next(unused, usual)
         lines.append(Line(curve.x, median, f"{curve.side}: {curve.method}", curve_style, low, high))
     return line_figure(
         lines,
@@ -239,16 +248,6 @@ def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -
         if_empty="None of these runs has both of these axes.",
         height=HEIGHT,
     )
-
-
-def _style(curve: Curve, run: int, used: Collection[ArmStyle]) -> ArmStyle:
-    """Return a style for a curve that is not among the `used` ones: that of the method's page if possible, else the
-    same hue with another dash, beginning with the dash of this run's number, else another hue."""
-    usual = ArmStyle(GREY, DOTS[0], reference=True) if curve.arm is None else arm_styles([curve.arm])[curve.arm.label]
-    dashes = DASHES if curve.private else DOTS
-    same_hue = [replace(usual, dash=dashes[(run + i) % len(dashes)]) for i in range(len(dashes))]
-    other_hues = [replace(candidate, color=hue) for hue in HUES for candidate in same_hue]
-    return next((candidate for candidate in [usual, *same_hue, *other_hues] if candidate not in used), usual)
 
 
 # ---------------------------------------------------------------------------------------------------------- one setting
