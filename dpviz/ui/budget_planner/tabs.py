@@ -29,7 +29,7 @@ from dpviz.ui import explain
 from dpviz.ui.budget_planner import texts
 from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.budget_planner.analyses import TABLES, Names, columns_of
-from dpviz.ui.budget_planner.editing import MAX_ROWS, EditedTable, Row
+from dpviz.ui.budget_planner.editing import MAX_ROWS, EditedTable
 from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import CURRENCIES
@@ -348,7 +348,15 @@ def people(panel: Panel, means: NoisyMeans) -> Shown:
         alt="How many people have how many rows",
     )
     rows_of_table = table.rows(is_open=True)
-    _show_source_of_people(table, rows_of_table)
+    are_counted = [str(group).startswith(FROM_DATA) for group, *_ in rows_of_table]
+    if any(are_counted):
+        # What the button writes: rows without the name that marks them as counted in a file.
+        unmarked = [
+            ("People" if is_counted else row[0], *row[1:])
+            for row, is_counted in zip(rows_of_table, are_counted, strict=True)
+        ]
+        with st.container(horizontal=True, vertical_alignment="center"):
+            explain.mark_taken("Numbers of rows", f"{table.key}_knew", table.replace, (unmarked,))
     _count_people(panel, table)
     if any(number is not None and number > MOST_ROWS for _, *numbers in rows_of_table for number in numbers):
         raise UserError(f"There are at most {MOST_ROWS:,} rows or people.", title="A number is too large")
@@ -379,17 +387,6 @@ def people(panel: Panel, means: NoisyMeans) -> Shown:
         "Share of the rows that are dropped against the number of rows that are kept of a person",
         "Of the people in the table. More rows of a person: less is dropped; the noise grows in proportion or more.",
     )
-
-
-def _show_source_of_people(table: EditedTable, rows: Sequence[Row]) -> None:
-    """Draw a badge if rows of the table were counted in a file, and a button to say that they were known before."""
-    are_counted = [str(group).startswith(FROM_DATA) for group, *_ in rows]
-    if not any(are_counted):
-        return
-    # What the button writes: rows without the name that marks them as counted in a file.
-    unmarked = [("People" if counted else row[0], *row[1:]) for row, counted in zip(rows, are_counted, strict=True)]
-    with st.container(horizontal=True, vertical_alignment="center"):
-        explain.mark_taken("Numbers of rows", f"{table.key}_knew", table.replace, (unmarked,))
 
 
 def _count_people(panel: Panel, table: EditedTable) -> None:

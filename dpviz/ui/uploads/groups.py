@@ -300,7 +300,15 @@ def _choose_losses(upload: GroupedFile) -> Prepared[GroupedUpload]:
     people = file.choose_people(upload, (group,))
     help = "Each holds, row by row, the loss of one strategy."
     losses = table.choose_features(upload, {group, people.person}, "Loss columns", help)
-    bounds = dict.fromkeys(losses, _loss_range(upload, losses))
+    # One range of all, as separate ones would put the losses of the strategies on different scales.
+    st.markdown("**Declared range of all losses.** Values outside are clipped to it, so that the guarantee holds.")
+    left, right = st.columns(2)
+    low: float = left.number_input(**upload.widget_options("lowest"))
+    high: float = right.number_input(**upload.widget_options("highest"))
+    file.fill_button(upload, _fill_losses, (upload, list(losses)), "Smallest and largest loss, rounded outwards.")
+    file.mark_from_data(upload, {_RANGE: file.range_parts(low, high)}, nouns={"bounds": "range"})
+    if not low < high:
+        raise UserError("The lowest loss must be below the highest.", title="The losses need a range")
     group_shares = declare(upload, group, people)
     drop = table.choose_dropping(upload, [], losses)
     return _prepare(
@@ -311,7 +319,7 @@ def _choose_losses(upload: GroupedFile) -> Prepared[GroupedUpload]:
         positive=None,
         group=group,
         features=losses,
-        bounds=bounds,
+        bounds=dict.fromkeys(losses, (low, high)),
         drop_missing=drop,
     )
 
@@ -357,22 +365,6 @@ def _choose_group(upload: GroupedFile, target: str | None) -> str:
         upload.missing_parts.append("the group column")
         raise MissingInput(f"It should name at most {MAX_GROUPS} groups.", title="No group column is chosen")
     return str(group)
-
-
-def _loss_range(upload: GroupedFile, losses: Sequence[str]) -> tuple[float, float]:
-    """Draw the controls of the one declared range of all loss columns; return its ends.
-
-    Separate ranges would put the losses of the strategies on different scales. Raises UserError if the range is empty.
-    """
-    st.markdown("**Declared range of all losses.** Values outside are clipped to it, so that the guarantee holds.")
-    left, right = st.columns(2)
-    low: float = left.number_input(**upload.widget_options("lowest"))
-    high: float = right.number_input(**upload.widget_options("highest"))
-    file.fill_button(upload, _fill_losses, (upload, list(losses)), "Smallest and largest loss, rounded outwards.")
-    file.mark_from_data(upload, {_RANGE: file.range_parts(low, high)}, nouns={"bounds": "range"})
-    if not low < high:
-        raise UserError("The lowest loss must be below the highest.", title="The losses need a range")
-    return low, high
 
 
 def _fill_losses(upload: GroupedFile, losses: Sequence[str]) -> None:
