@@ -193,7 +193,13 @@ class DatasetSpecification(RowsSpecification[DatasetFacts, Dataset]):
         # In an array of whole numbers, or a masked one, not every entry could be replaced.
         features, labels = (np.require(part, np.float64, ["C", "W", "E"]) for part in rows)
         enforce_bounds(features, facts.bounds)
-        enforce_blocks(features, facts.numeric, facts.blocks)
+        start = facts.numeric
+        for size in facts.blocks:
+            block = features[:, start : start + size]
+            largest = block.argmax(axis=1)
+            block[:] = 0.0
+            block[np.arange(len(block)), largest] = 1.0
+            start += size
         if facts.target is None:
             if not np.array_equal(np.abs(labels), np.ones(facts.n)):
                 raise UserError(
@@ -236,17 +242,3 @@ def enforce_bounds(features: np.ndarray, bounds: tuple[tuple[float, float], ...]
         block = features[start : start + block_rows]
         block[~np.isfinite(block)] = 0.0
         np.clip(block, low, high, out=block)
-
-
-def enforce_blocks(features: np.ndarray, first: int, blocks: Sequence[int]) -> None:
-    """Make each block of features (n, d) 1 at the largest entry of a row and 0 elsewhere; in place.
-
-    first : the column where the first block begins. blocks : numbers of columns of the blocks, which follow each other.
-    """
-    start = first
-    for size in blocks:
-        block = features[:, start : start + size]
-        largest = block.argmax(axis=1)
-        block[:] = 0.0
-        block[np.arange(len(block)), largest] = 1.0
-        start += size

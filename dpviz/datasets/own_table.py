@@ -260,8 +260,14 @@ def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
     Raises UserError for an object of another kind, and for a file or for names that cannot be used.
     """
     if isinstance(data, (str, Path)):
+        path = Path(data)
         try:
-            return read_table(_read_bytes(Path(data)), Path(data).name, reading=reading)
+            content = path.read_bytes()
+        except (OSError, ValueError) as error:  # ValueError: the name has a null character
+            reason = getattr(error, "strerror", None) or error
+            raise UserError(f"{quote_name(str(path))}: {reason}.", title="This file cannot be read") from None
+        try:
+            return read_table(content, path.name, reading=reading)
         except UserError as error:
             if reading is not None or error.title != limits.NO_TABLE:  # another separator would not help
                 raise
@@ -318,15 +324,6 @@ def _frame_of_arrays(x: Any, y: Any) -> "pd.DataFrame":
         )
     frame = pd.DataFrame(features, columns=[f"x{number}" for number in range(1, features.shape[1] + 1)])
     return frame.assign(y=labels)
-
-
-def _read_bytes(path: Path) -> bytes:
-    """Return the content of a file. Raises UserError if it cannot be read."""
-    try:
-        return path.read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: the name has a null character
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{quote_name(str(path))}: {reason}.", title="This file cannot be read") from None
 
 
 def _in_blocks(

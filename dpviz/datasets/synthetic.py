@@ -83,7 +83,9 @@ class Signs:
         first_word, end_word = start // _WORD, -(-stop // _WORD)  # the words that hold these rows
         mine, theirs = self.words[:, first_word:end_word], other.words[vertices, first_word:end_word]
         # The first and the last word may hold bits of other rows, too; the mask removes them.
-        inside = _word_mask(start - first_word * _WORD, stop - first_word * _WORD, end_word - first_word)
+        is_inside = np.zeros((1, (end_word - first_word) * _WORD), dtype=bool)
+        is_inside[:, start - first_word * _WORD : stop - first_word * _WORD] = True
+        inside = Signs.pack(is_inside).words[0]  # (words,), with the bits of `rows` set
         products = np.empty((len(theirs), self.d), dtype=np.int32)
         # Up to 16 columns of `other` at a time meet as many columns of this matrix as make at most _WORDS words.
         group = max(1, min(16, _WORDS // (end_word - first_word)))
@@ -249,13 +251,6 @@ def _draw(generator: np.random.Generator, negative: np.ndarray, n: int) -> Signs
         uniforms = generator.random((len(probabilities[block]), n), dtype=np.float32)
         signs.words[block] = Signs.pack(uniforms < probabilities[block]).words
     return signs
-
-
-def _word_mask(start: int, stop: int, words: int) -> np.ndarray:
-    """Return an array (words,) of uint64 in which the bits from `start` to before `stop` are set."""
-    inside = np.zeros((1, words * _WORD), dtype=bool)
-    inside[:, start:stop] = True
-    return Signs.pack(inside).words[0]
 
 
 def _blocks(count: int, size: int) -> Iterator[slice]:

@@ -235,8 +235,16 @@ def axes_around(
 
     With corners they show instead the polygon of these, without distortion.
     """
-    if corners:
-        return _undistorted(titles, np.array([[x, y] for _, x, y in corners]))
+    if corners:  # a unit has the same length on the screen along both axes
+        points = np.array([point for _, *point in corners])
+        low, high = points.min(axis=0), points.max(axis=0)
+        (x, y), half = (low + high) / 2, (high - low) / 2
+        half_width = (1 + 2 * _ROOM) * max(half[0], half[1] / SHAPE)
+        half_height = SHAPE * half_width
+        return (
+            FixedAxis(titles[0], float(x - half_width), float(x + half_width), log=False),
+            FixedAxis(titles[1], float(y - half_height), float(y + half_height), log=False),
+        )
     points = np.concatenate([cloud.reshape(-1, 2) for cloud in clouds])
     rulers = []
     for title, values in zip(titles, points.T, strict=True):
@@ -252,17 +260,6 @@ def axes_of_background(titles: tuple[str, str], ground: Background) -> tuple[Fix
         FixedAxis(title, float(grid[0]), float(grid[-1]), log=False)
         for title, grid in zip(titles, (ground.x, ground.y), strict=True)
     )
-    return x, y
-
-
-def _undistorted(titles: tuple[str, str], corners: np.ndarray) -> tuple[FixedAxis, FixedAxis]:
-    """Return both axes around corners (c, 2), so that a unit has the same length on the screen along both."""
-    low, high = corners.min(axis=0), corners.max(axis=0)
-    centre, half = (low + high) / 2, (high - low) / 2
-    half_width = (1 + 2 * _ROOM) * max(half[0], half[1] / SHAPE)
-    half_height = SHAPE * half_width
-    x = FixedAxis(titles[0], float(centre[0] - half_width), float(centre[0] + half_width), log=False)
-    y = FixedAxis(titles[1], float(centre[1] - half_height), float(centre[1] + half_height), log=False)
     return x, y
 
 
@@ -293,7 +290,12 @@ def animation_bytes(animation: Animation, mark: str, scale: float = 1.0) -> byte
             }
         )
     if animation.ground is not None:
-        numbers.append(np.rint(_levels(animation.ground.values) / BANDS * _FULL).astype("<i2"))
+        values = animation.ground.values
+        # The edges of bands are quantiles of the values, so that every band covers an equal part of the ground.
+        edges = np.quantile(values, np.linspace(0, 1, BANDS + 1))
+        edges = np.maximum.accumulate(edges)  # equal edges may descend by a rounding error
+        levels = np.interp(values, edges, np.arange(BANDS + 1))  # with fractions between the bands
+        numbers.append(np.rint(levels / BANDS * _FULL).astype("<i2"))
     head = {
         "steps": animation.steps.tolist(),
         "walks": walks,
@@ -334,13 +336,3 @@ def _region(animation: Animation, centres: np.ndarray, half_axes: np.ndarray) ->
     half = np.array([animation.x.high - animation.x.low, animation.y.high - animation.y.low]) / 2
     ellipses = np.concatenate([_shares(animation, centres), half_axes / half], axis=1)
     return [[round(number, 4) for number in row] for row in np.clip(ellipses, -_FAR, _FAR).tolist()]
-
-
-def _levels(values: np.ndarray) -> np.ndarray:
-    """Return the band of each value: 0 at the lowest value, BANDS at the highest, with fractions in between.
-
-    The edges of bands are quantiles of the values, so that every band covers an equal part of the ground.
-    """
-    edges = np.quantile(values, np.linspace(0, 1, BANDS + 1))
-    edges = np.maximum.accumulate(edges)  # equal edges may descend by a rounding error
-    return np.interp(values, edges, np.arange(BANDS + 1))

@@ -83,7 +83,11 @@ def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Fi
         all if the figure shows none of its methods.
     """
     matches = [(name, picture) for name, picture in pinned if same_axes(figure, picture)]
-    pinned_lines = [(name, line) for name, picture in matches for line in _lines_for(picture, figure)]
+    figure_methods = {name for trace in _named(figure) for name in _names(trace)}
+    pinned_lines: list[tuple[str, PinnedLine]] = []
+    for name, picture in matches:
+        lines = [line for line in picture.pinned_lines if figure_methods.intersection(line.names)]
+        pinned_lines += [(name, line) for line in lines or picture.pinned_lines]
     if not pinned_lines or figure.layout.yaxis.range is None:  # without a range, the figure is still empty
         return figure
     result = go.Figure(figure)
@@ -121,14 +125,7 @@ def _names(trace: go.Scatter) -> tuple[str, ...]:
 
 
 def _axes(figure: go.Figure) -> tuple[str, str]:
-    """Return the titles of both axes of a figure."""
     return str(figure.layout.xaxis.title.text), str(figure.layout.yaxis.title.text)
-
-
-def _lines_for(picture: Drawn, figure: go.Figure) -> Sequence[PinnedLine]:
-    """Return the pinned lines of the methods that a figure shows; all pinned lines if it shows none of the methods."""
-    figure_methods = {name for trace in _named(figure) for name in _names(trace)}
-    return [line for line in picture.pinned_lines if figure_methods.intersection(line.names)] or picture.pinned_lines
 
 
 def _title(name: str, line: PinnedLine) -> str:

@@ -69,7 +69,13 @@ def noise_schedule(
     lines = [line for label in private for line in _noise_lines(noise[label], label, styles[label])]
     noisy_labels = {line.group for line in lines}
     selecting_labels = [label for label in private if label not in noisy_labels]
-    symbols = sorted({symbol for label in noisy_labels for symbol in _noise_symbols(private[label])})
+    kinds: set[type] = set()
+    for label in noisy_labels:
+        plan = private[label]
+        # Every different event of the plan; under a filter, every event that it allows.
+        events = plan.terms.allowed.values() if isinstance(plan.terms, Filter) else objects(plan.events)
+        kinds |= {type(release) for event in events for release in inner_events(event)}
+    symbols = [symbol for kind, symbol in ((Laplace, "b_t"), (Gaussian, "σ_t")) if kind in kinds]
     drawing = line_drawing(
         lines,
         Axes(STEP, title or f"Noise scale {' or '.join(symbols)}".rstrip(), log_y=True),
@@ -101,14 +107,6 @@ def _noise_lines(noise: Mapping[str, np.ndarray], label: str, arm_style: ArmStyl
         title = f"{label}, {' and '.join(names)}" if len(names_by_scale) > 1 else label
         lines.append(Line(steps + 1, scale[steps], title, arm_style, width=1.0 if i else 2.0, group=label))
     return lines
-
-
-def _noise_symbols(plan: Plan) -> set[str]:
-    """Return the symbols of the noise that a plan adds: b_t for Laplace noise, σ_t for Gaussian noise."""
-    # Every different event of the plan; under a filter, every event that it allows.
-    events = plan.terms.allowed.values() if isinstance(plan.terms, Filter) else objects(plan.events)
-    kinds = {type(release) for event in events for release in inner_events(event)}
-    return {symbol for kind, symbol in ((Laplace, "b_t"), (Gaussian, "σ_t")) if kind in kinds}
 
 
 def privacy_spent(

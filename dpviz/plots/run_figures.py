@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.experiments.results import endings, headline_metrics, quantiles
-from dpviz.experiments.trace import ArmTrace, Trace
+from dpviz.experiments.trace import Trace
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.lines import Limit, Line, Mark, line_figure, one_band
@@ -92,7 +92,8 @@ def convergence(
 def _medians(
     trace: Trace, metric_name: str, styles: Mapping[str, ArmStyle], spent: Mapping[str, np.ndarray] | None
 ) -> tuple[list[Line], list[Mark], bool]:
-    """Return a metric's medians as lines, with marks where methods stopped, and true if one of them is a single run."""
+    """Return a metric's medians as lines, with bands from 10 to 90 %; marks at the median step at which the replicates
+    of an arm stopped by themselves; and true if one of the medians is that of a single run."""
     lines: list[Line] = []
     marks: list[Mark] = []
     has_single_run = False
@@ -103,9 +104,24 @@ def _medians(
         iterations, values = arm_trace.series(metric_name)
         if not len(iterations):
             continue
-        lines.append(_median(iterations, values, axis, label, styles[label]))
-        marks += _stops(arm_trace, lines[-1], iterations)
+        low, median, high = quantiles(values).T
+        has_band = bool((high > low).any())  # replicates without noise agree: their band would show nothing
+        line = Line(
+            iterations if axis is None else axis[iterations],
+            median,
+            label,
+            styles[label],
+            low=low if has_band else None,
+            high=high if has_band else None,
+        )
+        lines.append(line)
         has_single_run |= values.shape[1] == 1  # one column per replicate
+        stops = endings(arm_trace)
+        if stops is not None and stops.finished and np.isfinite(median).any():
+            # The first record at the median stop or after it; the last one if the records do not reach it.
+            index = min(int(np.searchsorted(iterations, stops.median_stop)), len(iterations) - 1)
+            text = f"{label}: {stops.describe()}"
+            marks.append(Mark(float(line.x[index]), float(median[index]), text, line.style.color))
     return lines, marks, has_single_run
 
 
@@ -130,17 +146,6 @@ def _best(trace: Trace, metric_name: str) -> str:
     return min(finals, key=lambda label: np.nan_to_num(finals[label], nan=np.inf), default="")
 
 
-def _stops(arm_trace: ArmTrace, line: Line, iterations: np.ndarray) -> list[Mark]:
-    """Return a mark on an arm's line at the median step at which replicates stopped by themselves; [] if none did."""
-    stops = endings(arm_trace)
-    if stops is None or not stops.finished or not np.isfinite(line.y).any():
-        return []
-    # The first record at the median stop or after it; the last one if the records do not reach it.
-    index = min(int(np.searchsorted(iterations, stops.median_stop)), len(iterations) - 1)
-    text = f"{line.name}: {stops.describe()}"
-    return [Mark(float(line.x[index]), float(line.y[index]), text, line.style.color)]
-
-
 def _extend(trace: Trace, lines: Sequence[Line]) -> list[Line]:
     """Return the lines, where a method that has used all of its steps, but fewer than others, is extended by a level
     line to the end of the longest, so that the ends can be compared."""
@@ -159,23 +164,3 @@ def _up_to(ceiling: float, line: Line) -> Line:
     """Return a thin level line from the end of a line to `ceiling`, the most privacy that its method can spend."""
     ends, name = np.array([line.x[-1], max(ceiling, line.x[-1])]), f"{line.name}, ceiling"
     return Line(ends, np.full(2, line.y[-1]), name, line.style, width=1.0, group=line.name, legend=False)
-
-
-def _median(
-    iterations: np.ndarray, values: np.ndarray, axis: np.ndarray | None, label: str, arm_style: ArmStyle
-) -> Line:
-    """Return the line of an arm's median over the replicates, with its band from 10 to 90 %.
-
-    iterations, values : the recorded series, (k,) and (k, R).
-    axis : (T+1,) position of each iteration along the horizontal axis; None to use the iteration itself.
-    """
-    low, median, high = quantiles(values).T
-    has_band = bool((high > low).any())  # replicates without noise agree: their band would show nothing
-    return Line(
-        iterations if axis is None else axis[iterations],
-        median,
-        label,
-        arm_style,
-        low=low if has_band else None,
-        high=high if has_band else None,
-    )

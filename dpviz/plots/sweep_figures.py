@@ -2,7 +2,7 @@
 is running."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -152,13 +152,11 @@ def _panel(
     best : (m, k) bool, True in the cells that get a star. log : True for logarithmic colours.
     has_room : True if cells also show their numbers; hover texts and the CSV have them in any case.
     """
-
-    def cell_text(median: float, is_best: bool) -> str:
-        parts = (_number(median) if has_room else "", BEST if is_best else "")
-        return " ".join(part for part in parts if part)
-
     texts = [
-        [cell_text(median, is_best) for median, is_best in zip(row, best_row, strict=True)]
+        [
+            f"{_number(median) if has_room else ''} {BEST if is_best else ''}".strip()
+            for median, is_best in zip(row, best_row, strict=True)
+        ]
         for row, best_row in zip(medians.tolist(), best.tolist(), strict=True)
     ]
     return {
@@ -232,7 +230,16 @@ def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -
         low, median, high = curve.quantiles.T
         if len(curves) > BANDS:
             low = high = None  # no bands
-        curve_style = _style(curve, sides.index(curve.side), {line.style for line in lines})
+        usual = ArmStyle(GREY, DOTS[0], reference=True)
+        if curve.arm is not None:
+            usual = arm_styles([curve.arm])[curve.arm.label]  # as on the method's page
+        # If that is used: the same hue with another dash, first that of this run's number; else another hue.
+        run, dashes = sides.index(curve.side), DASHES if curve.private else DOTS
+        same_hue = [replace(usual, dash=dashes[(run + i) % len(dashes)]) for i in range(len(dashes))]
+        other_hues = [replace(candidate, color=hue) for hue in HUES for candidate in same_hue]
+        used = {line.style for line in lines}
+        unused = (candidate for candidate in [usual, *same_hue, *other_hues] if candidate not in used)
+        curve_style = next(unused, usual)
         lines.append(Line(curve.x, median, f"{curve.side}: {curve.method}", curve_style, low, high))
     return line_figure(
         lines,
@@ -241,16 +248,6 @@ def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -
         if_empty="None of these runs has both of these axes.",
         height=HEIGHT,
     )
-
-
-def _style(curve: Curve, run: int, used: Collection[ArmStyle]) -> ArmStyle:
-    """Return a style for a curve that is not among the `used` ones: that of the method's page if possible, else the
-    same hue with another dash, beginning with the dash of this run's number, else another hue."""
-    usual = ArmStyle(GREY, DOTS[0], reference=True) if curve.arm is None else arm_styles([curve.arm])[curve.arm.label]
-    dashes = DASHES if curve.private else DOTS
-    same_hue = [replace(usual, dash=dashes[(run + i) % len(dashes)]) for i in range(len(dashes))]
-    other_hues = [replace(candidate, color=hue) for hue in HUES for candidate in same_hue]
-    return next((candidate for candidate in [usual, *same_hue, *other_hues] if candidate not in used), usual)
 
 
 # ---------------------------------------------------------------------------------------------------------- one setting

@@ -31,6 +31,8 @@ def as_texts(array: "pyarrow.Array") -> "pyarrow.DictionaryArray":
 def to_plain_array(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
     """Convert an array of any type to float64, int64, uint64, timestamps or a dictionary of texts.
 
+    Bytes that are no UTF-8 become "�", and durations seconds.
+
     name : of the column, for errors. Raises UserError for a type whose cells are not single numbers or texts, and for
     times that cannot be written as texts.
     """
@@ -47,7 +49,12 @@ def to_plain_array(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
         try:
             return as_texts(array)
         except pyarrow.ArrowInvalid:  # perhaps due to one cell, which must not make the file unreadable
-            return _repaired(array)
+            encoded = array.cast(pyarrow.large_binary()).dictionary_encode()
+            decoded = [
+                pyarrow.array([value.decode(errors="replace") for value in part.to_pylist()], pyarrow.large_string())
+                for part in array_slices(encoded.dictionary)
+            ]
+            return as_texts(pyarrow.concat_arrays(decoded)).take(encoded.indices)
     if types.is_date(kind) or types.is_time(kind) or types.is_timestamp(kind):
         _check_times(array, name)
     if types.is_date(kind) or types.is_time(kind):
@@ -59,7 +66,21 @@ def to_plain_array(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
         return array if _zone_is_known(kind) else array.cast(pyarrow.timestamp(kind.unit, "UTC"))
     if types.is_int64(kind) or types.is_uint64(kind):  # `ColumnBuilder.whole` decides if float64 can hold them
         return array
-    return _as_float(array, name)
+    if types.is_null(kind) or types.is_integer(kind) or types.is_float32(kind) or types.is_float64(kind):
+        return array.cast(pyarrow.float64())  # exact: whole numbers of 64 bits have been returned
+    if types.is_float16(kind):
+        return pyarrow.array(array.to_numpy(zero_copy_only=False).astype(np.float64), mask=np.asarray(array.is_null()))
+    if types.is_decimal(kind):
+        # First to text, which is read to the last digit: Arrow's direct conversion misses it in half of all numbers.
+        return array.cast(pyarrow.string()).cast(pyarrow.float64())
+    if types.is_duration(kind):
+        ticks = array.cast(pyarrow.int64()).cast(pyarrow.float64(), safe=False)  # beyond _EXACT they are rounded
+        return pyarrow.compute.divide(ticks, _PER_SECOND[kind.unit])
+    content = "lists or records" if types.is_nested(kind) else f"values of the type {quote_name(str(kind))}"
+    raise UserError(
+        "Leave it out of the file, or save one number or text per cell.",
+        title=f"Column {quote_name(name)} holds {content}",
+    )
 
 
 def _check_times(array: "pyarrow.Array", name: str) -> None:
@@ -82,35 +103,6 @@ def _check_times(array: "pyarrow.Array", name: str) -> None:
         )
 
 
-def _repaired(array: "pyarrow.Array") -> "pyarrow.Array":
-    """Decode an array of bytes to a dictionary of texts, with "�" in place of bytes that are no UTF-8."""
-    encoded = array.cast(pyarrow.large_binary()).dictionary_encode()
-    parts = [
-        pyarrow.array([value.decode(errors="replace") for value in part.to_pylist()], pyarrow.large_string())
-        for part in array_slices(encoded.dictionary)
-    ]
-    return as_texts(pyarrow.concat_arrays(parts)).take(encoded.indices)
-
-
-def _as_float(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
-    """Convert an array of numbers, durations (to seconds) or nulls to float64. Raises UserError for any other type."""
-    kind = array.type
-    # Exact also for whole numbers: `to_plain_array` keeps those of 64 bits as they are.
-    if types.is_null(kind) or types.is_integer(kind) or types.is_float32(kind) or types.is_float64(kind):
-        return array.cast(pyarrow.float64())
-    if types.is_float16(kind):
-        return pyarrow.array(array.to_numpy(zero_copy_only=False).astype(np.float64), mask=np.asarray(array.is_null()))
-    if types.is_decimal(kind):
-        # First to text, which is read to the last digit: Arrow's direct conversion misses it in half of all numbers.
-        return array.cast(pyarrow.string()).cast(pyarrow.float64())
-    if types.is_duration(kind):
-        ticks = array.cast(pyarrow.int64()).cast(pyarrow.float64(), safe=False)  # beyond _EXACT they are rounded
-        return pyarrow.compute.divide(ticks, _PER_SECOND[kind.unit])
-    raise _unusable(
-        name, "lists or records" if types.is_nested(kind) else f"values of the type {quote_name(str(kind))}"
-    )
-
-
 def is_text(kind: "pyarrow.DataType") -> bool:
     """Return true for an Arrow type of texts, or of bytes, which may be texts."""
     checks = (
@@ -118,12 +110,6 @@ def is_text(kind: "pyarrow.DataType") -> bool:
         *(types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary),
     )
     return any(check(kind) for check in checks)
-
-
-def _unusable(name: str, content: str) -> UserError:
-    """Return the error for a column `name` whose cells hold `content`, such as lists."""
-    title = f"Column {quote_name(name)} holds {content}"
-    return UserError("Leave it out of the file, or save one number or text per cell.", title=title)
 
 
 def _zone_is_known(kind: "pyarrow.DataType") -> bool:

@@ -45,9 +45,19 @@ def describe_columns(frame: "pd.DataFrame", kinds: Sequence[Kind] = ()) -> tuple
     kinds : the kind of each column of the file, as declared in a `Reading`; the frame has no unused ones. Without
         kinds, the cells decide which columns are numeric.
     """
-    columns = tuple(_describe(str(name), frame[name]) for name in frame.columns)
+    columns = []
+    for name in frame.columns:
+        series = frame[name]
+        missing = int(is_empty(series).sum())
+        number_count = int((~np.isnan(column_numbers(series))).sum())
+        present = len(series) - missing
+        numeric = present > 0 and 2 * number_count >= present  # at least half of the cells that are not missing
+        counts = _counts(series)
+        distinct = min(int((counts > 0).sum()), DISTINCT_CAP)
+        repeated = min(int((counts > 1).sum()), DISTINCT_CAP)
+        columns.append(ColumnInfo(str(name), numeric, missing, distinct, repeated))
     if not kinds:
-        return columns
+        return tuple(columns)
     used_kinds = (kind for kind in kinds if kind != "unused")
     return tuple(replace(column, numeric=kind == "number") for column, kind in zip(columns, used_kinds, strict=True))
 
@@ -122,33 +132,19 @@ def suggested_bounds(frame: "pd.DataFrame", columns: Sequence[str]) -> dict[str,
     for name in columns:
         values = column_numbers(frame[name])
         finite = values[np.isfinite(values)]
-        if len(finite):
-            suggestions[name] = _rounded_outwards(float(finite.min()), float(finite.max()))
+        if not len(finite):
+            continue
+        low, high = (min(max(float(end), -MAX_BOUND), MAX_BOUND) for end in (finite.min(), finite.max()))
+        # Rounded to one digit of the width. A column that hardly varies keeps six digits of its size; of zeros, the
+        # width of the narrowest range.
+        width = max(high - low, 1e-6 * max(abs(low), abs(high)), 1 / MAX_BOUND)
+        digits = -math.floor(math.log10(width))
+        step = 10.0**-digits
+        bottom, top = math.floor(low / step) * step, math.ceil(high / step) * step
+        if bottom == top:  # a column of one round number
+            bottom, top = bottom - step, top + step
+        suggestions[name] = max(round(bottom, digits), -MAX_BOUND), min(round(top, digits), MAX_BOUND)
     return suggestions
-
-
-def _rounded_outwards(low: float, high: float) -> tuple[float, float]:
-    """Return a range that contains low and high, rounded outwards to one digit of its width, within ±MAX_BOUND."""
-    low, high = (min(max(value, -MAX_BOUND), MAX_BOUND) for value in (low, high))
-    # A column that hardly varies keeps six digits of its size; of zeros, the width of the narrowest range.
-    width = max(high - low, 1e-6 * max(abs(low), abs(high)), 1 / MAX_BOUND)
-    digits = -math.floor(math.log10(width))
-    step = 10.0**-digits
-    bottom, top = math.floor(low / step) * step, math.ceil(high / step) * step
-    if bottom == top:  # a column of one round number
-        bottom, top = bottom - step, top + step
-    return max(round(bottom, digits), -MAX_BOUND), min(round(top, digits), MAX_BOUND)
-
-
-def _describe(name: str, series: "pd.Series") -> ColumnInfo:
-    missing = int(is_empty(series).sum())
-    number_count = int((~np.isnan(column_numbers(series))).sum())
-    present = len(series) - missing
-    numeric = present > 0 and 2 * number_count >= present  # at least half of the cells that are not missing
-    counts = _counts(series)
-    distinct = min(int((counts > 0).sum()), DISTINCT_CAP)
-    repeated = min(int((counts > 1).sum()), DISTINCT_CAP)
-    return ColumnInfo(name, numeric, missing, distinct, repeated)
 
 
 def _counts(series: "pd.Series") -> np.ndarray:

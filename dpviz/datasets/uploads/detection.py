@@ -61,7 +61,10 @@ def detect(data: bytes, given: Reading | None = None) -> Detected:
         out at the end are detected again, and whether rows are lines or records.
     """
     if given is None:
-        _check_text(data)
+        start = data[:_START].decode("utf-8", "replace")
+        odd_count = sum(character == "\ufffd" or (character < " " and character not in "\t\r\n") for character in start)
+        if 10 * odd_count > len(start):  # over a tenth is control characters or no UTF-8: it is no text
+            raise unreadable()
     reading, questions = _detect_ends(data, given or _detect_lines(data), is_given=given is not None)
     if given is None:
         reading, more_questions = _detect_marks(data, reading)
@@ -97,14 +100,6 @@ def detect(data: bytes, given: Reading | None = None) -> Detected:
         ids = ()
     previews = tuple(tuple(_preview(cell, reading) for cell in column[:_PREVIEW_CELLS]) for column in columns)
     return Detected(reading, tuple(questions), names, previews, ids)
-
-
-def _check_text(data: bytes) -> None:
-    """Raise UserError for a file that is no text: over a tenth of its start is control characters or no UTF-8."""
-    start = data[:_START].decode("utf-8", "replace")
-    odd_count = sum(character == "\ufffd" or (character < " " and character not in "\t\r\n") for character in start)
-    if 10 * odd_count > len(start):
-        raise unreadable()
 
 
 def _detect_lines(data: bytes) -> Reading:

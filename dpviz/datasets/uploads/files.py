@@ -195,15 +195,22 @@ def detect_reading(data: bytes, name: str, given: Reading | None = None) -> Dete
     given : the reading of a text that the user has chosen, if any; then only its columns and the end of the file are
     looked at again. A Parquet file needs no detection: its schema declares the kinds of its columns.
 
-    Raises UserError for a file that is neither text nor Parquet.
+    Raises UserError for a file that is neither text nor Parquet, or that is damaged.
     """
     data = _unpacked(data)
-    if is_parquet(data, name):
-        kinds = parquet_kinds(data)
-        # A reading holds no more kinds; that there are too many columns is said when the file is read.
-        reading = Reading(kinds=tuple(kinds.values())[: limits.MAX_COLUMNS])
-        return Detected(reading, questions=(), names=tuple(kinds))
-    return detect(data, given)
+    if not is_parquet(data, name):
+        return detect(data, given)
+    try:
+        schema = _opened(data).schema_arrow
+    except UserError:  # a ValueError, and so among `_ERRORS`
+        raise
+    except (pyarrow.ArrowException, *_ERRORS):
+        raise unreadable() from None
+    # As the schema declares them; truths are numbers.
+    kinds: dict[str, Kind] = {field.name: "number" if _is_number(field.type) else "text" for field in schema}
+    # A reading holds no more kinds; that there are too many columns is said when the file is read.
+    reading = Reading(kinds=tuple(kinds.values())[: limits.MAX_COLUMNS])
+    return Detected(reading, questions=(), names=tuple(kinds))
 
 
 def is_parquet(data: bytes, name: str) -> bool:
@@ -246,20 +253,6 @@ def read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_column
         raise too_big("Unpacked, it needs more memory than there is.") from None
     except (pyarrow.ArrowException, *_ERRORS):
         raise unreadable() from None
-
-
-def parquet_kinds(data: bytes) -> dict[str, Kind]:
-    """Return the kind of each column of a Parquet file by its name, as the schema declares it; truths are numbers.
-
-    Raises UserError for a file that cannot be read.
-    """
-    try:
-        schema = _opened(data).schema_arrow
-    except UserError:  # a ValueError, and so among `_ERRORS`
-        raise
-    except (pyarrow.ArrowException, *_ERRORS):
-        raise unreadable() from None
-    return {field.name: "number" if _is_number(field.type) else "text" for field in schema}
 
 
 def _is_number(kind: "pyarrow.DataType") -> bool:

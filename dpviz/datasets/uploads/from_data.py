@@ -34,16 +34,12 @@ def mark_phrases(marks: Sequence[Mark]) -> tuple[str, ...]:
     phrases = []
     for kind, names in names_by_kind.items():
         singular, plural = _PHRASES[kind]
-        phrases.append(f"{plural if len(names) > 1 else singular} {_enumerate(names)}")
+        # "a", "a and b", "a, b and c", and from the fourth on "a, b, c and 1 more".
+        listed = names[:_NAMED]
+        last_entry = f"{len(names) - _NAMED} more" if len(names) > _NAMED else listed.pop()
+        enumeration = f"{', '.join(listed)} and {last_entry}" if listed else last_entry
+        phrases.append(f"{plural if len(names) > 1 else singular} {enumeration}")
     return tuple(phrases)
-
-
-def _enumerate(names: Sequence[str]) -> str:
-    """Join names as in a sentence: "a", "a and b", "a, b and c", and from the fourth on "a, b, c and 1 more"."""
-    listed = list(names[:_NAMED])
-    remaining = len(names) - len(listed)
-    last_entry = f"{remaining} more" if remaining else listed.pop()
-    return f"{', '.join(listed)} and {last_entry}" if listed else last_entry
 
 
 def _quoted(name: str) -> str:

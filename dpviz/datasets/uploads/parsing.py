@@ -195,11 +195,19 @@ def _read_distinct(
     dictionary = text_codes(series)
     if dictionary is not None:
         codes, texts = dictionary
-        return codes, _read_texts(texts, read, read_text)
+        results: list[Read] = []
+        for part in array_slices(texts):
+            are_unclear = pyarrow.compute.match_substring_regex(part, _UNCLEAR).to_pylist()
+            for text, is_unclear in zip(part.to_pylist(), are_unclear, strict=True):
+                results.append((read if is_unclear else read_text)(text))
+        return codes, results
     if series.dtype != object:
         codes, values = pd.factorize(series)
         if pd.api.types.is_datetime64_any_dtype(series.dtype):
-            values = _times(values)
+            # As texts, without a fraction of a second that is 0 before their end or zone. Arrow writes them, since
+            # pandas cannot for years beyond its range.
+            times = pyarrow.array(values).cast(pyarrow.large_string())
+            values = pyarrow.compute.replace_substring_regex(times, r"\.0+($|[+Z-])", r"\1").to_pylist()
         return codes, [read(value) for value in values]
     # `pd.factorize` would take true, 1 and 1.0 for the same value, so that the first of them decided about the others.
     indices: dict[Any, int] = {}
@@ -218,16 +226,6 @@ def _read_distinct(
     return codes, [read(value) for value in distinct]
 
 
-def _read_texts(texts: "pyarrow.Array", read: Callable[[Any], Read], read_text: Callable[[str], Read]) -> list[Read]:
-    """Apply `read` to the texts that may be numbers or truths and `read_text` to all others; return the results."""
-    values: list[Read] = []
-    for part in array_slices(texts):
-        are_unclear = pyarrow.compute.match_substring_regex(part, _UNCLEAR).to_pylist()
-        for text, is_unclear in zip(part.to_pylist(), are_unclear, strict=True):
-            values.append((read if is_unclear else read_text)(text))
-    return values
-
-
 def text_numbers(texts: "pyarrow.Array") -> np.ndarray:
     """Return texts as numbers (k,), NaN where a text is no number.
 
@@ -242,16 +240,6 @@ def text_numbers(texts: "pyarrow.Array") -> np.ndarray:
         as_number(text) for part in array_slices(texts.filter(is_unclear)) for text in part.to_pylist()
     ]
     return values
-
-
-def _times(values: Any) -> list[str]:
-    """Return points in time as texts, without a fraction of a second that is 0 before their end or zone.
-
-    Arrow writes them, since pandas cannot for years beyond its range.
-    """
-    texts = pyarrow.array(values).cast(pyarrow.large_string())
-    without_zeros: list[str] = pyarrow.compute.replace_substring_regex(texts, r"\.0+($|[+Z-])", r"\1").to_pylist()
-    return without_zeros
 
 
 # --------------------------------------------------------------------------------------- columns as declared categories
@@ -316,12 +304,16 @@ def encode_categories(frame: "pd.DataFrame", columns: Lists, edges: Edges) -> np
     edges_by_name = dict(edges)
     codes = np.empty((len(frame), len(columns)), dtype=np.int16)
     for position, (name, categories) in enumerate(columns):
+        other_index = len(categories) - 1  # for a cell that is missing, no number, or not listed
         if name in edges_by_name:
-            values, column_edges = column_numbers(frame[name]), edges_by_name[name]
-            other_index = len(column_edges) + 1  # for a cell that is no number
-            codes[:, position] = np.where(np.isnan(values), other_index, np.digitize(values, column_edges))
+            values = column_numbers(frame[name])
+            codes[:, position] = np.where(np.isnan(values), other_index, np.digitize(values, edges_by_name[name]))
         else:
-            codes[:, position] = _category_codes(frame[name], categories)
+            class_of_cell, labels = encode_classes(frame[name])
+            indices = {class_label(text): index for index, text in enumerate(categories)}
+            index_of_class = [indices.get(label, other_index) for label in labels]
+            # Class -1, missing, takes the last entry.
+            codes[:, position] = np.array([*index_of_class, other_index])[class_of_cell]
     codes.flags.writeable = False
     return codes
 
@@ -367,12 +359,3 @@ def _checked_categories(name: str, declared: Declared) -> tuple[str, ...]:
     if repeated is not None:
         raise UserError(f"{quote_name(repeated)} is listed twice. List every category once.", title=title)
     return categories
-
-
-def _category_codes(series: "pd.Series", categories: Sequence[str]) -> np.ndarray:
-    """Return the index (n,) of every cell's class in the list; the last one where it is missing or not listed."""
-    codes, labels = encode_classes(series)
-    other_index = len(categories) - 1
-    indices = {class_label(text): index for index, text in enumerate(categories)}
-    by_code = [indices.get(label, other_index) for label in labels]
-    return np.array([*by_code, other_index])[codes]  # code -1, missing, takes the last entry

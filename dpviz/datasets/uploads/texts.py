@@ -74,7 +74,15 @@ def lines_of(data: bytes, end_in_returns: bool = False) -> TextRows:
 
     end_in_returns : true if lines end in carriage returns, as on old Macs; a line feed then becomes a blank.
     """
-    data = _as_utf8(data.removeprefix(codecs.BOM_UTF8))
+    data = data.removeprefix(codecs.BOM_UTF8)
+    try:
+        TextRows(data, np.array([0, len(data)], dtype=np.int64)).texts().validate(full=True)
+    except pyarrow.ArrowInvalid:  # some bytes are no UTF-8
+        # Decode piece by piece: as one `str` the text would take up to four times the memory.
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        pieces = (data[start : start + _BLOCK] for start in range(0, len(data), _BLOCK))
+        decoded_pieces = [decoder.decode(piece).encode() for piece in pieces]
+        data = b"".join([*decoded_pieces, decoder.decode(b"", final=True).encode()])
     if end_in_returns:
         data = data.replace(b"\n", b" ").replace(b"\r", b"\n")
     is_break = np.frombuffer(data, dtype=np.uint8) == ord("\n")
@@ -83,20 +91,6 @@ def lines_of(data: bytes, end_in_returns: bool = False) -> TextRows:
     offsets[1:-1] += 1  # a line begins behind a break
     offsets[-1] = len(data)
     return TextRows(data, offsets)
-
-
-def _as_utf8(data: bytes) -> bytes:
-    """Return a text in valid UTF-8: the same bytes, or with "�" in place of those that are none."""
-    text = TextRows(data, np.array([0, len(data)], dtype=np.int64))
-    try:
-        text.texts().validate(full=True)
-    except pyarrow.ArrowInvalid:
-        # Decode piece by piece: as one `str` the text would take up to four times the memory.
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        pieces = (data[start : start + _BLOCK] for start in range(0, len(data), _BLOCK))
-        decoded_pieces = [decoder.decode(piece).encode() for piece in pieces]
-        return b"".join([*decoded_pieces, decoder.decode(b"", final=True).encode()])
-    return data
 
 
 def named_separator(line: str) -> str | None:
@@ -218,33 +212,26 @@ def columns_of(rows: TextRows, separator: str, width: int) -> "tuple[list[pyarro
     is_plain = ~has_quotes & (separators == width - 1) & (np.diff(rows.offsets) <= MAX_LINE_BYTES)
     plain_cells = compute.split_pattern(texts.filter(pyarrow.array(is_plain)), separator).flatten()  # row after row
     plain_indices = pyarrow.array(np.cumsum(is_plain) - 1, mask=~is_plain)  # of each row among the plain ones
-    other_columns, wide_count = _read_by_column(rows, np.flatnonzero(~is_plain), separator, width)
-    columns = []
-    for column, other_cells in enumerate(other_columns):
-        cells = plain_cells.take(pyarrow.array(np.arange(column, len(plain_cells), width)))
-        # Each plain row takes its cell; the other rows, where `take` gives null, the next of `other_cells`.
-        columns.append(compute.replace_with_mask(cells.take(plain_indices), pyarrow.array(~is_plain), other_cells))
-    return columns, wide_count
-
-
-def _read_by_column(
-    rows: TextRows, indices: np.ndarray, separator: str, width: int
-) -> "tuple[list[pyarrow.Array], int]":
-    """Read the rows at `indices` with `csv`; return cells by column and the number of wide rows, as `columns_of`."""
-    # By column, the cells of every part; an empty array comes first, so that there is one to join without any row.
-    parts: list[list[pyarrow.Array]] = [[pyarrow.array([], pyarrow.large_string())] for _ in range(width)]
-    wide_count, empty_row = 0, [""] * width
-    for start in range(0, len(indices), _PART):
+    # By column, the cells of the other rows; an empty array comes first, so that there is one to join without any row.
+    other_cells: list[list[pyarrow.Array]] = [[pyarrow.array([], pyarrow.large_string())] for _ in range(width)]
+    wide_count, empty_row, other_indices = 0, [""] * width, np.flatnonzero(~is_plain)
+    for start in range(0, len(other_indices), _PART):
         table = []
-        for cells in _read_rows(rows, indices[start : start + _PART], separator):
+        for cells in _read_rows(rows, other_indices[start : start + _PART], separator):
             if len(cells) != width:
                 is_wide = not fits(cells, width)
                 wide_count += is_wide
                 cells = empty_row if is_wide else (cells + empty_row)[:width]  # filled up with empty cells
             table.append(cells)
-        for part, column in zip(parts, zip(*table, strict=True), strict=True):
-            part.append(pyarrow.array(column, pyarrow.large_string()))
-    return [pyarrow.concat_arrays(part) for part in parts], wide_count
+        for parts, column in zip(other_cells, zip(*table, strict=True), strict=True):
+            parts.append(pyarrow.array(column, pyarrow.large_string()))
+    columns = []
+    for index, parts in enumerate(other_cells):
+        plain_column = plain_cells.take(pyarrow.array(np.arange(index, len(plain_cells), width)))
+        # Each plain row takes its cell; the other rows, where `take` gives null, the next of `parts`.
+        cells_of_rows = plain_column.take(plain_indices)
+        columns.append(compute.replace_with_mask(cells_of_rows, pyarrow.array(~is_plain), pyarrow.concat_arrays(parts)))
+    return columns, wide_count
 
 
 def _read_rows(rows: TextRows, indices: np.ndarray, separator: str) -> list[list[str]]:
@@ -276,7 +263,7 @@ _NO_KINDS = "Say of every column what it holds"
 def split_header(data: bytes, reading: Reading) -> tuple[list[str], TextRows]:
     """Return the cells of the header, an empty list if the reading declares none, and the rows below it.
 
-    Raises UserError for a header that is no text, and where it is not clear where rows end.
+    Raises UserError for a header that is too long or no text, and where it is not clear where rows end.
     """
     lines = lines_of(data, end_in_returns=reading.rows == "returns")
     is_last_empty = lines.offsets[-2] == lines.offsets[-1]
@@ -287,7 +274,13 @@ def split_header(data: bytes, reading: Reading) -> tuple[list[str], TextRows]:
         lines = lines[len(blank_lines(lines)) :]
         if len(lines):
             count = 1 if reading.rows != "records" else header_lines(lines, reading.separator)
-            header = _header(TextRows(lines.data, lines.offsets[[0, count]]), reading.separator)
+            first_row = TextRows(lines.data, lines.offsets[[0, count]])
+            if first_row.offsets[1] - first_row.offsets[0] > MAX_LINE_BYTES:
+                raise unreadable(f"A line of it is longer than {MAX_LINE_BYTES:,} bytes.")
+            text = first_row.text(0)
+            if any(character == "\ufffd" or (character < " " and character not in "\t\r\n") for character in text):
+                raise unreadable()
+            header = cells_of(text, reading.separator)
             lines = lines[count:]
     if reading.rows == "records":
         return header, records(lines, reading.separator)
@@ -303,16 +296,6 @@ def blank_lines(lines: TextRows) -> list[str]:
             break
         blank.append(line)
     return blank
-
-
-def _header(line: TextRows, separator: str) -> list[str]:
-    """Return the cells of the header, the only row of `line`. Raises UserError if it is too long or no text."""
-    if line.offsets[1] - line.offsets[0] > MAX_LINE_BYTES:
-        raise unreadable(f"A line of it is longer than {MAX_LINE_BYTES:,} bytes.")
-    text = line.text(0)
-    if any(character == "\ufffd" or (character < " " and character not in "\t\r\n") for character in text):
-        raise unreadable()
-    return cells_of(text, separator)
 
 
 def usual_width(rows: TextRows, separator: str) -> int:
@@ -377,7 +360,12 @@ def _read_table(rows: TextRows, names: list[str], kinds: tuple[str, ...], readin
             numbers[index].append(values)
             texts[index].add(cell_texts)
     if wide and wide == len(rows) and not reading.kinds:  # with declared kinds, no content of rows refuses the file
-        raise _another_header(names)
+        raise UserError(
+            f"Every row has more cells than the header, which has {len(names)} and begins with {quote_name(names[0])}. "
+            "Give every column a name. Where numbers have decimal commas, put them in quotes or separate the cells by "
+            "semicolons.",
+            title="The header does not fit the rows",
+        )
     columns = []
     for index in used_columns:
         values, column_texts = np.concatenate(numbers.pop(index)), texts.pop(index).whole()  # `pop` frees memory
@@ -387,13 +375,3 @@ def _read_table(rows: TextRows, names: list[str], kinds: tuple[str, ...], readin
         if has_texts:
             columns.append((names[index], column_texts))
     return pyarrow.Table.from_arrays([column for _, column in columns], names=[name for name, _ in columns])
-
-
-def _another_header(names: list[str]) -> UserError:
-    """Return the error for a header that names fewer columns than every row has cells."""
-    return UserError(
-        f"Every row has more cells than the header, which has {len(names)} and begins with {quote_name(names[0])}. "
-        "Give every column a name. Where numbers have decimal commas, put them in quotes or separate the cells by "
-        "semicolons.",
-        title="The header does not fit the rows",
-    )

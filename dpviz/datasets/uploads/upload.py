@@ -191,7 +191,11 @@ class Upload(Specification):
         if isinstance(table, TableFile):
             table = np.concatenate([*self.blocks(table)])
         if table is None:
-            raise table_is_gone()
+            raise UserError(
+                "Upload the file again; in the library, declare it again by dpviz.table. Rows are kept in memory only, "
+                "and never become part of the settings.",
+                title="The uploaded table is no longer here",
+            )
         if not (isinstance(table, np.ndarray) and table.shape == (self.n, columns) and table.dtype == dtype):
             raise UserError(
                 f"An array of {np.dtype(dtype)} with the shape ({self.n}, {columns}) is needed, as from `data.rows`.",
@@ -286,8 +290,10 @@ class UploadedTable(Upload, DatasetSpecification):
         codes = parsing.encode_categories(frame, self.categories, self.edges)[result.kept]
         table = np.column_stack([result.table[:, :-1], codes, result.table[:, -1]])
         table.flags.writeable = False
-        notes = *result.notes, *_other_notes(parsing.count_unlisted(codes, self.categories))
-        return replace(result, table=table, notes=notes)
+        unlisted = parsing.count_unlisted(codes, self.categories)
+        phrases = [f"{count:,} in {quote_name(name)}" for name, count in unlisted.items() if count]
+        notes = [f"rows in the category “{parsing.OTHER}”: {_join_first(phrases)}"] if phrases else []
+        return replace(result, table=table, notes=(*result.notes, *notes))
 
     def parts(self, tables: Mapping[str, np.ndarray]) -> Iterator[Dataset]:
         """Yield the data set in blocks of rows if its table is a file, else as a whole."""
@@ -434,12 +440,6 @@ def _target_notes(labels: np.ndarray, missing: int, target: str, positive: str) 
     return notes
 
 
-def _other_notes(counts: Mapping[str, int]) -> list[str]:
-    """Return a note about the columns that have rows in the category "other", by their counts of these, or no note."""
-    phrases = [f"{count:,} in {quote_name(name)}" for name, count in counts.items() if count]
-    return [f"rows in the category “{parsing.OTHER}”: {_join_first(phrases)}"] if phrases else []
-
-
 def _join_first(phrases: Sequence[str]) -> str:
     """Join phrases about columns, of which a sentence has at most _LISTED."""
     return ", ".join(phrases[:_LISTED]) + (" and more" if len(phrases) > _LISTED else "")
@@ -491,15 +491,6 @@ def too_big_for(what: str) -> UserError:
     """Return the error for a file that is read in blocks, where `what` is declared of it that needs the whole."""
     return UserError(
         f"With {what} a file is read as a whole: at most 50 MB, and a million rows.", title="This file is too big"
-    )
-
-
-def table_is_gone() -> UserError:
-    """Return the error for an uploaded table that is not among the tables."""
-    return UserError(
-        "Upload the file again; in the library, declare it again by dpviz.table. Rows are kept in memory only, and "
-        "never become part of the settings.",
-        title="The uploaded table is no longer here",
     )
 
 
@@ -588,21 +579,11 @@ def prepare_upload(cls: type[U], frame: "pd.DataFrame", identity: str | None, **
     result = upload.read(used_rows)
     n = len(result.table)  # fewer than the rows of the file where rows are left out
     limits.check_rows(len(frame), remaining=n)
-    notes = (*_people_notes(upload, frame, used=len(used_rows)), *result.notes)
-    return Prepared(result.table, upload.replaced(n=n), dropped=len(used_rows) - n, notes=notes)
-
-
-def _people_notes(upload: Upload, frame: "pd.DataFrame", used: int) -> list[str]:
-    """Return notes about rows beyond the number that a person may have, and about rows without a person.
-
-    used : the number of the rows of the table that are kept.
-    """
-    if upload.person is None:
-        return []
     notes = []
-    if used < len(frame):
-        notes.append(f"rows left out, as a person has more than {upload.rows_per_person:,}: {len(frame) - used:,}")
-    nameless = int(is_empty(frame[upload.person]).sum())
+    beyond_limit = len(frame) - len(used_rows)
+    if beyond_limit:
+        notes.append(f"rows left out, as a person has more than {upload.rows_per_person:,}: {beyond_limit:,}")
+    nameless = 0 if upload.person is None else int(is_empty(frame[upload.person]).sum())
     if nameless:
         notes.append(f"rows without a person, which count as the rows of one: {nameless:,}")
-    return notes
+    return Prepared(result.table, upload.replaced(n=n), dropped=len(used_rows) - n, notes=(*notes, *result.notes))

@@ -14,10 +14,10 @@ from typing import Any, Literal, ParamSpec
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.numbers import short
+from dpviz.numbers import beside, short
 from dpviz.plots.elements import style
-from dpviz.plots.elements.axes import Axes, Bound, Range, axis, bounding, hover_format, log_ticks, y_range
-from dpviz.plots.elements.labels import End, end_texts, fits, label_annotations, margin, min_frame_width
+from dpviz.plots.elements.axes import WRITE, Axes, Bound, Range, axis, bounding, hover_format, log_ticks, y_range
+from dpviz.plots.elements.labels import End, fits, label_annotations, margin, min_frame_width
 from dpviz.plots.elements.readout import Values, needed, readout
 from dpviz.plots.elements.style import ArmStyle
 
@@ -245,13 +245,15 @@ def line_ends(
     span, opening : ranges of the horizontal and of the vertical axis.
     frame : smallest width of the frame in pixels; 0 to have all texts right of it.
     """
-    texts = end_texts([float(line.y[-1]) for line in lines], opening, bound)
+    # A value that is negligible next to this size, or below the range of a log axis, is written "≈ 0".
+    axis_size = 1e4 * 10.0**opening.low if opening.log else max(abs(opening.low), abs(opening.high))
     left, right = (math.log10(edge) if scale.log_x else edge for edge in span)
     along = Range(left, right, scale.log_x)
     ends = []
-    for line, text in zip(lines, texts, strict=True):
+    for line in lines:
         x, y = max(float(line.x[-1]), line.until), float(scale.clip(line.y[-1:])[0])
         across = float(along.place(x)) if along.high > along.low else 0.5  # single points are in the middle
+        text = beside(float(line.y[-1]), axis_size, WRITE[bound])
         number = f"{text} {line.unit}".rstrip() if line.value else ""
         up = float(np.clip(opening.place(y), 0.0, 1.0))
         end = End(x, y, across, up, line.name, number, line.style, frame)

@@ -99,17 +99,12 @@ def arm_styles(arms: Sequence[Arm]) -> dict[str, ArmStyle]:
             conflicts.append((arm.label, arm_style))
         else:
             styles[arm.label] = arm_style
-    for label, arm_style in conflicts:
-        styles[label] = _unused_style(arm_style, used=set(styles.values()))
+    for label, wanted in conflicts:  # first other dashes of the wanted hue, then other hues
+        hues = wanted.color, *(hue for hue in HUES if hue != wanted.color)
+        dashes = DOTS if wanted.reference else DASHES
+        candidates = [replace(wanted, color=hue, dash=dash) for hue, dash in product(hues, dashes)]
+        styles[label] = next((style for style in candidates if style not in styles.values()), wanted)
     return {arm.label: styles[arm.label] for arm in arms}
-
-
-def _unused_style(wanted: ArmStyle, used: set[ArmStyle]) -> ArmStyle:
-    """Return the first unused style: in the wanted hue with another dash, else in another hue, else `wanted`."""
-    hues = wanted.color, *(hue for hue in HUES if hue != wanted.color)
-    dashes = DOTS if wanted.reference else DASHES
-    styles = [replace(wanted, color=hue, dash=dash) for hue, dash in product(hues, dashes)]
-    return next((style for style in styles if style not in used), wanted)
 
 
 def with_opacity(color: str, opacity: float) -> str:

@@ -39,7 +39,9 @@ def alt_text(figure: go.Figure | Drawing) -> str:
     visible_traces = (trace for trace in named_traces if trace["showlegend"] is not False or trace["meta"] == AGAIN)
     traces = list({trace["name"]: trace for trace in visible_traces}.values())  # each name once
     if any(trace["stackgroup"] for trace in traces):
-        sentences = _areas(traces, y_title)
+        parts = sorted(traces, key=lambda trace: -float(trace["y"][-1]))  # the largest first
+        ends = (f"{_plain(part['name'])} {short(float(part['y'][-1]))}" for part in parts)
+        sentences = [f"{y_title}, at the end: {', '.join(ends)}"]
     elif lines := [trace for trace in traces if _is_line(trace)]:
         sentences = _lines(lines, y_title, x_title.removeprefix("Number of "), layout.get("meta", ""))
     else:
@@ -100,13 +102,6 @@ def _crossing(one: Drawing, other: Drawing, x_title: str) -> list[str]:
         return []
     times = "" if len(crossings) == 1 else f" {len(crossings)} times, last"
     return [f"{names} cross{times} at {x_title} = {short(float(x[crossings[-1] + 1]))}"]
-
-
-def _areas(traces: Sequence[Drawing], y_title: str) -> list[str]:
-    """Return a sentence with the last height of every stacked area, the largest first."""
-    parts = sorted(traces, key=lambda trace: -float(trace["y"][-1]))
-    ends = (f"{_plain(part['name'])} {short(float(part['y'][-1]))}" for part in parts)
-    return [f"{y_title}, at the end: {', '.join(ends)}"]
 
 
 def _bars(traces: Sequence[Drawing], title: str) -> str:

@@ -14,7 +14,7 @@ from dpviz.datasets import DatasetSpecification, UniformLogistic
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.trace import ArmTrace, Trace
+from dpviz.experiments.trace import Trace
 from dpviz.families import accelerated
 from dpviz.families.accelerated import figures, planning, presets, texts, theory
 from dpviz.families.accelerated.algorithms import GradientMethod, ScheduleComparison, compare
@@ -404,7 +404,12 @@ class AcceleratedPage(FamilyPage):
         table = results.coefficients(problem.data.facts(), constant=problem.intercept == "yes")
         names = list(table["column"])
         table = table.assign(**{label: arm_trace.output["x"][0] for label, arm_trace in arm_traces.items()})
-        sentences = {label: _describe_model(arm_trace, names) for label, arm_trace in arm_traces.items()}
+        sentences = {}
+        for label, arm_trace in arm_traces.items():
+            distance = arm_trace.last("distance")
+            beginning = f"it has travelled {short(float(distance[0]))} from the start; " if len(distance) else ""
+            heaviest = results.heaviest(arm_trace.output["x"][0], names)
+            sentences[label] = f"{beginning}largest coefficients: {heaviest}."
         results.show_model(panel, run, sentences, table, _explain_prediction(problem))
 
     def draw_verdict(self, run: Run, trace: Trace, diagnostics: bool) -> None:
@@ -490,16 +495,6 @@ def _own_schedules(view: PlanView) -> list[str]:
 
 
 # ---------------------------------------------------------------------------------------------------------- the results
-
-
-def _describe_model(arm_trace: ArmTrace, names: list[str]) -> str:
-    """Describe the released model of an arm's first run: its distance from the start and its largest coefficients.
-
-    names : of the coefficients.
-    """
-    x, distance = arm_trace.output["x"][0], arm_trace.last("distance")
-    beginning = f"it has travelled {short(float(distance[0]))} from the start; " if len(distance) else ""
-    return f"{beginning}largest coefficients: {results.heaviest(x, names)}."
 
 
 def _explain_prediction(problem: LinearModel) -> str:

@@ -77,46 +77,29 @@ def controls(panel: Panel) -> Choices:
         method = panel.choice(f"method_{family}", "Method", methods, next(iter(methods)), texts.METHOD_HELP)
         title = methods[method]
         budgets, runs, prefix = first_cases[title].budgets, first_cases[title].runs, f"{family}_{method}"
-        name = _canary(panel, prefix, [case for case in cases[family] if case.title == title])
+        canaries = {case.name: case.canary_name for case in cases[family] if case.title == title}
+        name = method
+        if len(canaries) > 1:
+            help = texts.CANARY_HELP.format(canary=TERMS["canary"].sentence)
+            name = panel.choice(f"{prefix}_canary", "Canary", canaries, name, help)
     st.subheader("Claim and attack", anchor=False)
-    budget = _budget(panel, prefix, budgets)
-    declared = {control.name: control for control in Auditing.controls()}
-    # The second control above the verdict, after the budget; writes "runs" into `rest`.
-    panel.add_lead(1, replace(declared["runs"], default=runs), into=rest, prefix=f"{prefix}_")
-    rest["seed"] = panel.control(declared["seed"], "seed")
-    return Choices(family, name, budget, rest)
-
-
-def _canary(panel: Panel, prefix: str, cases: list[Case]) -> str:
-    """Draw the choice among a method's cases, which differ in their canary, the worst known first; return the name.
-
-    A single case needs no choice. prefix : beginning of the control's key.
-    """
-    if len(cases) == 1:
-        return cases[0].name
-    names = {case.name: case.canary_name for case in cases}
-    help = texts.CANARY_HELP.format(canary=TERMS["canary"].sentence)
-    return panel.choice(f"{prefix}_canary", "Canary", names, cases[0].name, help)
-
-
-def _budget(panel: Panel, prefix: str, usual: tuple[Budget, ...]) -> Settings[Budget]:
-    """Draw the controls of a budget, in one of the currencies in which a case is audited; return its settings.
-
-    prefix : beginning of the controls' keys, which each case has of its own. usual : budgets of the case, with default
-        values, in all its currencies; the first is selected at first.
-    """
-    usual_by_class = {type(budget): budget for budget in reversed(usual)}  # reversed, so that the first of a kind wins
+    # The budgets of the case, with default values, by currency; reversed, so that the first of a currency wins.
+    usual_by_class = {type(budget): budget for budget in reversed(budgets)}
     currencies = {name: cls for name, cls in CURRENCIES.items() if cls in usual_by_class}
-    currency = next(name for name, cls in currencies.items() if cls is type(usual[0]))
+    currency = next(name for name, cls in currencies.items() if cls is type(budgets[0]))
     if len(currencies) > 1:
-        names = {name: cls.name for name, cls in currencies.items()}
-        currency = panel.choice(f"{prefix}_currency", "Guarantee", names, currency, texts.CURRENCY_HELP)
+        currency_names = {name: cls.name for name, cls in currencies.items()}
+        currency = panel.choice(f"{prefix}_currency", "Guarantee", currency_names, currency, texts.CURRENCY_HELP)
     cls = currencies[currency]
     defaults = usual_by_class[cls]
     amount, *others = [replace(control, default=getattr(defaults, control.name)) for control in cls.controls()]
     values = {control.name: panel.control(control, f"{prefix}_{control.name}") for control in others}
-    panel.add_lead(0, amount, into=values, prefix=f"{prefix}_")  # drawn above the verdict, as the first
-    return Settings(cls, values)
+    declared = {control.name: control for control in Auditing.controls()}
+    # Two controls are drawn above the verdict; they write the amount into `values`, and "runs" into `rest`.
+    panel.add_lead(0, amount, into=values, prefix=f"{prefix}_")
+    panel.add_lead(1, replace(declared["runs"], default=runs), into=rest, prefix=f"{prefix}_")
+    rest["seed"] = panel.control(declared["seed"], "seed")
+    return Choices(family, name, Settings(cls, values), rest)
 
 
 def describe(auditing: Auditing) -> str:
@@ -238,7 +221,7 @@ class _Screen(PageBody):
                 classroom.bar(room, self.ballot, self._reveal(room))
         if not self.is_redraw:
             panel.say_unread()
-        self._sections()
+        self.panel.sections({"Evidence": self._evidence, "Take away": self._take_away, "Background": self._background})
         with link:
             links.show(panel)
 
@@ -323,15 +306,6 @@ class _Screen(PageBody):
                 ballot = self.ballot
                 if ballot is not None and not ballot.is_open:
                     results.show_class(progress, ballot)
-
-    def _sections(self) -> None:
-        """Draw the bar of sections, and the open one."""
-        parts: dict[str, Callable[[], None]] = {
-            "Evidence": self._evidence,
-            "Take away": self._take_away,
-            "Background": self._background,
-        }
-        self.panel.sections(parts)
 
     def _evidence(self) -> None:
         """Draw the rising bound, the scores, the tests of the implementation, and the audit of a single run.

@@ -65,14 +65,16 @@ def drawn_for(model: str) -> type[DatasetSpecification]:
     return type(MODELS[model].model_fields["data"].default)
 
 
-def _tuned(name: str, cls: type[TuningSpecification]) -> ProblemEntry:
-    """Return the entry of a model in the menu: its settings in one expander, those of noisy evaluations in another."""
-    groups = {"Model and users": setting_names(cls, NOISY), "Noisy evaluations": NOISY}
-    return ProblemEntry(cls, prefix=f"{name}_", shared=NOISY, groups=groups)
-
-
 MENU = ProblemMenu(
-    problems={name: _tuned(name, cls) for name, cls in MODELS.items()},
+    problems={
+        name: ProblemEntry(
+            cls,
+            prefix=f"{name}_",
+            shared=NOISY,
+            groups={"Model and users": setting_names(cls, NOISY), "Noisy evaluations": NOISY},
+        )
+        for name, cls in MODELS.items()
+    },
     menu=Menu("model", "What is tuned", {name: cls.title for name, cls in MODELS.items()}, "scales", texts.MODEL_HELP),
     sources={
         name: {DRAWN: Source("Drawn for it", drawn_for(name), prefix=f"{name}_{DRAWN}_")}
@@ -460,18 +462,15 @@ def _incumbent(panel: Panel, run: Run, trace: Trace) -> None:
     low, high = facts.natural(np.array(facts.box))
     model = pd.DataFrame({"setting": [name.capitalize() for name in facts.names], "from": low, "to": high})
     model = model.assign(**{label: facts.natural(arm_trace.output["x"][0]) for label, arm_trace in arm_traces.items()})
-    sentences = {label: _describe_end(facts, arm_trace) for label, arm_trace in arm_traces.items()}
+    sentences = {}
+    for label, arm_trace in arm_traces.items():
+        x = arm_trace.output["x"][0]  # (d,) of the first run, as are its trainings at the last record
+        trainings = float(arm_trace.values[TRAININGS.name][-1][0])
+        at_edge = int(np.count_nonzero((x <= facts.box[0]) | (x >= facts.box[1])))
+        wider = f"; {at_edge} of {facts.d} settings at an edge of the box: a wider one may do better" if at_edge else ""
+        sentences[label] = f"after {short(trainings, 6)} training{'s' * (trainings != 1)}{wider}."
     meaning = f"{texts.RELEASED} {problem.not_protected}".strip()
     results.show_model(panel, run, sentences, model, meaning, digits="%.4g")
-
-
-def _describe_end(facts: TuningFacts, arm_trace: ArmTrace) -> str:
-    """Describe the end of a method's first run: its trainings, and how many settings are at an edge of the box."""
-    x, trainings = arm_trace.output["x"][0], float(arm_trace.values[TRAININGS.name][-1][0])  # (d,), and the last record
-    low, high = facts.box
-    at_edge = int(np.count_nonzero((x <= low) | (x >= high)))
-    wider = f"; {at_edge} of {facts.d} settings at an edge of the box: a wider one may do better" if at_edge else ""
-    return f"after {short(trainings, 6)} training{'s' * (trainings != 1)}{wider}."
 
 
 PAGE = TuningPage()

@@ -79,7 +79,8 @@ def answer(
     cls = bounds()[name]
     with head:
         try:  # the noise of a step is drawn also where no bound is known
-            noise = texts.STEP_NOISE.format(steps=means.iterations, noise=tabs.noise_in_words(means, budget))
+            scale = f"{tabs.symbol(means)} = {short_up(means.noise_scale(budget))}"
+            noise = texts.STEP_NOISE.format(steps=means.iterations, noise=scale)
         except UserError as error:
             noise = escape_sentence(str(error))
         try:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from functools import partial
-from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -70,6 +69,11 @@ _HELP = (
     "steps the bound on its error."
 )
 WANTED = Control("relative", "Error you want", _HELP, 0.05, float, 1e-6, 1.0, scale="log")
+# The columns with the fields of a statistic, but for its name, weight and what its line declares.
+FIELDS = {
+    **{"lowest": LOW, "highest": HIGH, "bins": SIZE, "candidates": SIZE, "level": LEVEL},
+    **{"accepted_error": ACCEPTED, "typical": TYPICAL, "spread": SPREAD},
+}
 SETTINGS = {"relation": "analyses_relation", "noise": "analyses_noise"}  # keys of the plan's own controls, by field
 _REFERENCES = (
     "in % of the declared range (sums: n times it, in G groups n/G times); counts, bins and ranks in % of all n rows"
@@ -109,7 +113,9 @@ def show_plan(
     with st.container(horizontal=True):
         settings = {name: panel.control(_control(name), key) for name, key in SETTINGS.items()}
     plan = _plan(means, rows, settings)
-    _show_sources_of_keys(table, plan)
+    if plan.from_data:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            explain.mark_taken("Proposals", f"{table.key}_knew", _know, (table,))
     figures: Shown = []
     if head is not None:
         with head:
@@ -158,7 +164,6 @@ def relation(panel: Panel) -> Relation:
 
 
 def _control(name: str) -> Control:
-    """Return the control of a field of the plan."""
     return next(control for control in Analyses.controls() if control.name == name)
 
 
@@ -171,9 +176,39 @@ def _stored_plan(panel: Panel, means: NoisyMeans) -> Analyses:
 def _plan(means: NoisyMeans, rows: Sequence[Row], settings: Mapping[str, str]) -> Analyses:
     """Return the plan of the analyses in the table's rows, with its `SETTINGS`.
 
-    Raises UserError for no rows, and for rows that are not possible.
+    Raises MissingInput without rows, and where ranges or bins are missing; and UserError, with the name of the
+    analysis, for other mistakes.
     """
-    statistics = _statistics(rows)
+    statistics: list[Statistic] = []
+    missing = []
+    for row in rows:
+        values = dict(zip(COLUMNS, row, strict=True))
+        name, cls = values[NAME] or "Analysis", KINDS.get(values[KIND] or "")
+        if cls is None:
+            raise UserError(f"Choose a kind for {name}: {', '.join(KINDS)}.", title="A kind is missing")
+        try:
+            parts = declared.parse_line(cls, values[DECLARED] or "")
+        except UserError as error:
+            raise UserError(f"{name}: {error}", title=error.title) from error
+        lacks_range = issubclass(cls, Ranged) and None in (values[LOW], values[HIGH])
+        # Keys and cut points, if the line has them, say how many bins there are.
+        lacks_bins = cls is Histogram and values[SIZE] is None and not parts.keys() & {"keys", "cut_points"}
+        if lacks_range or lacks_bins:
+            missing.append(name)
+            continue
+        fields = {field: values[column] for field, column in FIELDS.items() if field in cls.model_fields}
+        fields |= {"name": name, "weight": values[SHARE]} | parts
+        filled = {field: value for field, value in fields.items() if value is not None}  # others get their defaults
+        try:
+            statistics.append(Settings(cls, filled).build())
+        except UserError as error:
+            raise UserError(f"{name}: {error}", title=error.title) from error
+    if missing:
+        raise MissingInput(
+            f"Declare the lowest and the highest value, or the bins, of {', '.join(missing)}: from what you know "
+            "beforehand, not from the data.",
+            title="A range is not declared yet",
+        )
     if not statistics:
         raise MissingInput("Add a row: what you want to know, and its range or its bins.", title="Nothing is asked yet")
     return Settings(
@@ -403,14 +438,6 @@ def _add(panel: Panel, table: EditedTable, analyses: Sequence[tuple[str, str, st
     panel.set_values({"columns": []} if rows is None else {"rows": rows, "columns": []})
 
 
-def _show_sources_of_keys(table: EditedTable, plan: Analyses) -> None:
-    """Draw a badge if anything was read from the data, and a button by which the visitor says it was known before."""
-    if not plan.from_data:
-        return
-    with st.container(horizontal=True, vertical_alignment="center"):
-        explain.mark_taken("Proposals", f"{table.key}_knew", _know, (table,))
-
-
 def _know(table: EditedTable) -> None:
     """Make all proposals of the table declarations; for callbacks."""
     position = COLUMNS.index(DECLARED)
@@ -425,7 +452,29 @@ def _know(table: EditedTable) -> None:
 def _show_details(plan: Analyses, budget: Budget, delta: float, relative: float) -> None:
     """Draw the numbers of every analysis, how far one row moves it, the cost of all together, and a program."""
     planned = plan.planned(budget)
-    _show_numbers(planned, relative)
+    show_table(
+        pd.DataFrame(
+            {
+                "Analysis": [p.statistic.name for p in planned],
+                "95 % error": [rounded_up(p.error, digits=4) for p in planned],
+                "All at once": pd.Series([p.largest_error for p in planned], dtype=float).map(
+                    lambda error: rounded_up(error, digits=4)
+                ),
+                "Unit": [p.statistic.unit or "as the column" for p in planned],
+                "Standard deviation": pd.Series([p.standard_deviation for p in planned], dtype=float),
+                "Noise": [f"{SYMBOLS[p.noise]} = {short_up(p.scale)}" for p in planned],
+                "Sensitivity": [p.sensitivity for p in planned],
+                "Share": [p.share.fraction for p in planned],
+                "Costs": [described(p.event) for p in planned],
+                "Rows needed": [float(p.rows_needed(relative)) for p in planned],  # may exceed 64 bits
+                "for an error of": [f"{short(100 * relative)} % of {p.statistic.of}" for p in planned],
+                "Asked": [p.statistic.asked for p in planned],
+            }
+        ),
+        column_config=column_configs(TABLES["planned"], Sensitivity={"help": TERMS["sensitivity"].sentence}),
+        placeholder="—",
+        alt="Error, noise, sensitivity, share, cost and rows needed of every analysis",
+    )
     st.caption(f"{texts.ERRORS} {SETTINGS_ONLY}")
     drowned = [escape_name(p.statistic.name) for p in planned if p.drowned]
     if drowned:
@@ -459,33 +508,6 @@ def _show_program(panel: Panel, plan: Analyses, budget: Budget, delta: float) ->
     return program
 
 
-def _show_numbers(planned: Sequence[PlannedStatistic], relative: float) -> None:
-    """Draw the table of error, noise, share, cost and rows needed of every analysis."""
-    show_table(
-        pd.DataFrame(
-            {
-                "Analysis": [p.statistic.name for p in planned],
-                "95 % error": [rounded_up(p.error, digits=4) for p in planned],
-                "All at once": pd.Series([p.largest_error for p in planned], dtype=float).map(
-                    lambda error: rounded_up(error, digits=4)
-                ),
-                "Unit": [p.statistic.unit or "as the column" for p in planned],
-                "Standard deviation": pd.Series([p.standard_deviation for p in planned], dtype=float),
-                "Noise": [f"{SYMBOLS[p.noise]} = {short_up(p.scale)}" for p in planned],
-                "Sensitivity": [p.sensitivity for p in planned],
-                "Share": [p.share.fraction for p in planned],
-                "Costs": [described(p.event) for p in planned],
-                "Rows needed": [float(p.rows_needed(relative)) for p in planned],  # may exceed 64 bits
-                "for an error of": [f"{short(100 * relative)} % of {p.statistic.of}" for p in planned],
-                "Asked": [p.statistic.asked for p in planned],
-            }
-        ),
-        column_config=column_configs(TABLES["planned"], Sensitivity={"help": TERMS["sensitivity"].sentence}),
-        placeholder="—",
-        alt="Error, noise, sensitivity, share, cost and rows needed of every analysis",
-    )
-
-
 def _table(panel: Panel) -> EditedTable:
     """Return the table of analyses, which the visitor edits."""
     return EditedTable(
@@ -497,46 +519,3 @@ def _table(panel: Panel) -> EditedTable:
         alt="The analyses: name, kind, declared column, condition or bins, declared range, bins, level, share, error "
         "you accept, typical value, spread",
     )
-
-
-def _statistics(rows: Sequence[Row]) -> tuple[Statistic, ...]:
-    """Return the statistics that the rows of the table declare.
-
-    Raises MissingInput if ranges or bins are missing, and UserError, with the name of the analysis, for other mistakes.
-    """
-    statistics, missing = [], []
-    for row in rows:
-        values = dict(zip(COLUMNS, row, strict=True))
-        name, cls = values[NAME] or "Analysis", KINDS.get(values[KIND] or "")
-        if cls is None:
-            raise UserError(f"Choose a kind for {name}: {', '.join(KINDS)}.", title="A kind is missing")
-        try:
-            parts = declared.parse_line(cls, values[DECLARED] or "")
-        except UserError as error:
-            raise UserError(f"{name}: {error}", title=error.title) from error
-        lacks_range = issubclass(cls, Ranged) and None in (values[LOW], values[HIGH])
-        # Keys and cut points, if the line has them, say how many bins there are.
-        lacks_bins = cls is Histogram and values[SIZE] is None and not parts.keys() & {"keys", "cut_points"}
-        if lacks_range or lacks_bins:
-            missing.append(name)
-            continue
-        fields = {"name": name, "weight": values[SHARE]} | _fields(cls, values) | parts
-        filled = {field: value for field, value in fields.items() if value is not None}  # others get their defaults
-        try:
-            statistics.append(Settings(cls, filled).build())
-        except UserError as error:
-            raise UserError(f"{name}: {error}", title=error.title) from error
-    if missing:
-        raise MissingInput(
-            f"Declare the lowest and the highest value, or the bins, of {', '.join(missing)}: from what you know "
-            "beforehand, not from the data.",
-            title="A range is not declared yet",
-        )
-    return tuple(statistics)
-
-
-def _fields(cls: type[Statistic], values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a kind of statistic by field, but for name and weight, from those of a row by column."""
-    columns = {"lowest": LOW, "highest": HIGH, "bins": SIZE, "candidates": SIZE, "level": LEVEL}
-    columns |= {"accepted_error": ACCEPTED, "typical": TYPICAL, "spread": SPREAD}
-    return {field: values[column] for field, column in columns.items() if field in cls.model_fields}

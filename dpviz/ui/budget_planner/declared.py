@@ -56,7 +56,15 @@ def parse_line(cls: type[Statistic], text: str) -> dict[str, Any]:
     column, *rest = _split(text, re.compile(":"), max_splits=1)
     if not rest:  # no column, but the bins alone
         column, rest = "", [text]
-    return {"column": _text(column)} | (_bins(rest[0]) if rest[0].strip() else {})
+    fields: dict[str, Any] = {"column": _text(column)}
+    if rest[0].strip():
+        values = _values(rest[0])
+        if len(values) < 2:
+            raise UserError(
+                "Declare at least two keys or three cut points, with “;” between them.", title="One bin is no histogram"
+            )
+        fields["keys" if isinstance(values[0], str) else "cut_points"] = values
+    return fields
 
 
 def _condition(text: str) -> dict[str, Any]:
@@ -81,16 +89,6 @@ def _groups(text: str) -> dict[str, Any]:
     if len(groups) < 2 or not all(groups):
         raise UserError("Declare at least two groups, with “;” between them.", title="One group is no group")
     return {"by": _text(column), "groups": groups}
-
-
-def _bins(text: str) -> dict[str, Any]:
-    """Return the keys or the cut points of a histogram."""
-    values = _values(text)
-    if len(values) < 2:
-        raise UserError(
-            "Declare at least two keys or three cut points, with “;” between them.", title="One bin is no histogram"
-        )
-    return {"keys" if isinstance(values[0], str) else "cut_points": values}
 
 
 def _values(text: str) -> tuple[float, ...] | tuple[str, ...]:

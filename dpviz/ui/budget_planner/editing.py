@@ -41,7 +41,14 @@ class EditedTable:
 
         is_open : true to draw the editor. It is the heaviest part of a page, so it is drawn only in an open section.
         """
-        rows = self._edit() if is_open else self._stored()
+        rows: list[Row] | None
+        if is_open:
+            rows = self._edit()
+        else:  # those of the session, or else of the address
+            rows = st.session_state.get(self._last)
+            if rows is None and self.key in st.query_params:
+                frame = self._from_address()
+                rows = [tuple(_plain(value) for value in row) for row in frame.itertuples(index=False)]
         if rows is None:
             return [*self.start]
         if rows != st.session_state.get(self._last, rows):  # the visitor has edited them
@@ -49,7 +56,15 @@ class EditedTable:
         st.session_state[self._last] = rows
         if is_open:
             self._draw_buttons(rows)
-        self._write(rows)
+        # Put the rows into the link, and into the address, so that a page that is loaded again still has them.
+        self.panel.titles[self.name] = self.alt  # the table counts as a control
+        if rows == [*self.start]:
+            st.query_params.pop(self.key, None)
+            return rows
+        text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+        self.panel.query[self.key] = text
+        if st.query_params.get(self.key) != text:
+            st.query_params[self.key] = text
         return rows
 
     def add(self, rows: Sequence[Row]) -> None:
@@ -72,17 +87,6 @@ class EditedTable:
     def _row(self) -> str:
         """Key of the menu of rows."""
         return f"{self.key}_row"
-
-    def _write(self, rows: Sequence[Row]) -> None:
-        """Put the rows into the link, and into the address, so that a page that is loaded again still has them."""
-        self.panel.titles[self.name] = self.alt  # the table counts as a control
-        if rows == [*self.start]:
-            st.query_params.pop(self.key, None)
-            return
-        text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
-        self.panel.query[self.key] = text
-        if st.query_params.get(self.key) != text:
-            st.query_params[self.key] = text
 
     def _draw_buttons(self, rows: Sequence[Row]) -> None:
         """Draw buttons for changes that the editor lacks or hides behind a key; they work by touch, too."""
@@ -172,14 +176,6 @@ class EditedTable:
         if len(rows) > MAX_ROWS:
             st.warning(f"Only the first {MAX_ROWS} rows count.")
         return rows[:MAX_ROWS]
-
-    def _stored(self) -> list[Row] | None:
-        """Return the rows while the editor is not drawn: of the session, or else of the address; None without any."""
-        rows: list[Row] | None = st.session_state.get(self._last)
-        if rows is None and self.key in st.query_params:
-            frame = self._from_address()
-            rows = [tuple(_plain(value) for value in row) for row in frame.itertuples(index=False)]
-        return rows
 
     def _from_address(self) -> pd.DataFrame:
         """Return the rows in the address as a frame for the editor; `start`, with a warning, if they cannot be read."""

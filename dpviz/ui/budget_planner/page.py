@@ -122,16 +122,13 @@ class _Planner(PageBody):
             self.panel.say_unread()
         with foot:
             links.back_to_lesson()
-            facts_read = self._read()
+            # In the JSON of a table, a cell that was read from a file begins with one of these marks, after its quote.
+            marks = {"part of the analyses": f'"{declared.FROM_DATA}', "numbers of rows": f'"{tabs.FROM_DATA}'}
+            texts_in_link = [str(text) for text in self.panel.query.values()]
+            facts_read = [name for name, mark in marks.items() if any(mark in text for text in texts_in_link)]
             links.show(self.panel, facts_read=facts_read)
             if self.figures:
                 downloads.figures(self.panel, lambda: self.figures, facts_read)
-
-    def _read(self) -> list[str]:
-        """Return names of the settings in the link that were read from the values of a file, as its texts say."""
-        # In the JSON of a table, such a cell begins with one of these marks, after its quote.
-        marks = {"part of the analyses": f'"{declared.FROM_DATA}', "numbers of rows": f'"{tabs.FROM_DATA}'}
-        return [name for name, mark in marks.items() if any(mark in str(text) for text in self.panel.query.values())]
 
     def _sections(self, means: NoisyMeans, budget: Budget, answer: DeltaGenerator) -> Releases | None:
         """Draw the open section, and the answer in the container `answer`.

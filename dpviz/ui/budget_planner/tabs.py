@@ -29,7 +29,7 @@ from dpviz.ui import explain
 from dpviz.ui.budget_planner import texts
 from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.budget_planner.analyses import TABLES, Names, columns_of
-from dpviz.ui.budget_planner.editing import MAX_ROWS, EditedTable, Row
+from dpviz.ui.budget_planner.editing import MAX_ROWS, EditedTable
 from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import CURRENCIES
@@ -94,7 +94,14 @@ def split(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tupl
             "Share of the budget of every analysis",
             f"Of {type(budget).name}. Shares of analyses on disjoint sets of rows do not add up.",
         )
-    _split_in_python(budget, analyses, rule)
+    program_lines = "\n".join(f"    {analysis.to_python()}," for analysis in analyses)
+    classes = sorted({type(budget).__name__, *(type(a.budget).__name__ for a in analyses if a.budget is not None)})
+    planner_view.in_python(
+        f"from dpviz.privacy.budgets import {', '.join(classes)}\n"
+        f"from dpviz.privacy.statistics.allocation import Analysis, split\n\nanalyses = [\n{program_lines}\n]\n"
+        f'for share in split({budget.to_python()}, analyses, rule="{rule}"):\n'
+        "    print(share.analysis.name, share.noise_scale)"
+    )
     return figures, _releases(shares, means)
 
 
@@ -108,18 +115,6 @@ def _releases(shares: Sequence[Share], means: NoisyMeans) -> Releases:
         batches=texts.OWN_ROWS,
         composition=texts.ACCOUNTED,
         constants=texts.STATED,
-    )
-
-
-def _split_in_python(budget: Budget, analyses: Sequence[Analysis], rule: str) -> None:
-    """Draw the program that computes the split."""
-    rows = "\n".join(f"    {analysis.to_python()}," for analysis in analyses)
-    classes = sorted({type(budget).__name__, *(type(a.budget).__name__ for a in analyses if a.budget is not None)})
-    planner_view.in_python(
-        f"from dpviz.privacy.budgets import {', '.join(classes)}\n"
-        f"from dpviz.privacy.statistics.allocation import Analysis, split\n\nanalyses = [\n{rows}\n]\n"
-        f'for share in split({budget.to_python()}, analyses, rule="{rule}"):\n'
-        "    print(share.analysis.name, share.noise_scale)"
     )
 
 
@@ -190,11 +185,6 @@ def target_noise(means: NoisyMeans, budget: Budget, target: float | None) -> flo
     return means.noise_scale(budget) / 2 if target is None else target
 
 
-def noise_in_words(means: NoisyMeans, budget: Budget) -> str:
-    """Return a text with the symbol and the scale of the noise that the budget gives every mean."""
-    return f"{symbol(means)} = {short_up(means.noise_scale(budget))}"
-
-
 def show_noise(means: NoisyMeans, budget: Budget) -> Shown:
     """Draw the noise that the budget gives every mean, and a chart of it against the number of steps that share the
     budget; return the chart."""
@@ -214,8 +204,12 @@ def show_noise(means: NoisyMeans, budget: Budget) -> Shown:
         st.caption(texts.CALIBRATED.format(waste=100 * (ratio - 1)))
     is_slow = not budget.adds_up  # then each point of the chart is calibrated by composing losses
     steps = np.unique([means.iterations, *np.geomspace(1, LONGEST, 4 if is_slow else 30).round().astype(int)])
-    scales, reason = _noise_by_steps(means, budget, steps)
-    missing_steps = ", ".join(f"{t:,}" for t in steps[np.isnan(scales)])
+    scales, reasons = np.full(len(steps), np.nan), []  # NaN where the budget allows no noise, with the reasons
+    for i, t in enumerate(steps.tolist()):
+        try:
+            scales[i] = means.replaced(iterations=t).noise_scale(budget)
+        except UserError as error:
+            reasons.append(str(error))
     figure = planner_figures.noise_by_steps(steps, scales, (means.iterations, scale), symbol(means))
     figures = planner_view.chart(
         "noise",
@@ -224,22 +218,11 @@ def show_noise(means: NoisyMeans, budget: Budget) -> Shown:
         "Noise scale in every mean against the number of steps that share the budget",
         "The whole budget is spread evenly over T means.",
     )
-    if reason:
-        st.caption(f"No point for T = {missing_steps}. {reason}")
+    if reasons:
+        missing_steps = ", ".join(f"{t:,}" for t in steps[np.isnan(scales)])
+        st.caption(f"No point for T = {missing_steps}. {' '.join(dict.fromkeys(reasons))}")
     _means_in_python(f"print(means.noise_scale({budget.to_python()}))", means, budget)
     return figures
-
-
-def _noise_by_steps(means: NoisyMeans, budget: Budget, steps: np.ndarray) -> tuple[np.ndarray, str]:
-    """Return the noise scale (k,) with each of the numbers of steps (k,), NaN where the budget allows none, and the
-    reasons for that in one text."""
-    scales, reasons = np.full(len(steps), np.nan), []
-    for i, t in enumerate(steps.tolist()):
-        try:
-            scales[i] = means.replaced(iterations=t).noise_scale(budget)
-        except UserError as error:
-            reasons.append(str(error))
-    return scales, " ".join(dict.fromkeys(reasons))
 
 
 def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float | None) -> Shown:
@@ -365,7 +348,15 @@ def people(panel: Panel, means: NoisyMeans) -> Shown:
         alt="How many people have how many rows",
     )
     rows_of_table = table.rows(is_open=True)
-    _show_source_of_people(table, rows_of_table)
+    are_counted = [str(group).startswith(FROM_DATA) for group, *_ in rows_of_table]
+    if any(are_counted):
+        # What the button writes: rows without the name that marks them as counted in a file.
+        unmarked = [
+            ("People" if is_counted else row[0], *row[1:])
+            for row, is_counted in zip(rows_of_table, are_counted, strict=True)
+        ]
+        with st.container(horizontal=True, vertical_alignment="center"):
+            explain.mark_taken("Numbers of rows", f"{table.key}_knew", table.replace, (unmarked,))
     _count_people(panel, table)
     if any(number is not None and number > MOST_ROWS for _, *numbers in rows_of_table for number in numbers):
         raise UserError(f"There are at most {MOST_ROWS:,} rows or people.", title="A number is too large")
@@ -396,17 +387,6 @@ def people(panel: Panel, means: NoisyMeans) -> Shown:
         "Share of the rows that are dropped against the number of rows that are kept of a person",
         "Of the people in the table. More rows of a person: less is dropped; the noise grows in proportion or more.",
     )
-
-
-def _show_source_of_people(table: EditedTable, rows: Sequence[Row]) -> None:
-    """Draw a badge if rows of the table were counted in a file, and a button to say that they were known before."""
-    are_counted = [str(group).startswith(FROM_DATA) for group, *_ in rows]
-    if not any(are_counted):
-        return
-    # What the button writes: rows without the name that marks them as counted in a file.
-    unmarked = [("People" if counted else row[0], *row[1:]) for row, counted in zip(rows, are_counted, strict=True)]
-    with st.container(horizontal=True, vertical_alignment="center"):
-        explain.mark_taken("Numbers of rows", f"{table.key}_knew", table.replace, (unmarked,))
 
 
 def _count_people(panel: Panel, table: EditedTable) -> None:

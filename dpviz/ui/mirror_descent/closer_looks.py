@@ -256,19 +256,14 @@ def sampling_bias_tab(panel: Panel, view: PlanView) -> None:
     st.markdown(texts.SAMPLING_BIAS)
     subject = panel.choice("maurey_of", "Look at", SUBJECTS, "value", "What is seen through drawn vertices.")
     if subject == "value":
-        _value(panel)
+        with st.columns([1, 2])[0]:
+            vertices = int(panel.number(VERTICES, "maurey_d") or VERTICES.default)
+        vertices = min(max(vertices, 2), 3000)  # an address may have a number beyond the range of the control
+        charts.show(figures.maurey(_measure(vertices)), panel.key("chart_maurey"))
     elif subject == "tail":
         charts.show(choice_figures.tails((1, 4, 16, 64)), panel.key("chart_tail"))
     else:
         _gradients(panel, view, subject)
-
-
-def _value(panel: Panel) -> None:
-    """Draw the bias of ½ ‖·‖², as an example of a curved value, for a number of vertices that the visitor sets."""
-    with st.columns([1, 2])[0]:
-        vertices = int(panel.number(VERTICES, "maurey_d") or VERTICES.default)
-    vertices = min(max(vertices, 2), 3000)  # an address may have a number beyond the range of the control
-    charts.show(figures.maurey(_measure(vertices)), panel.key("chart_maurey"))
 
 
 def _gradients(panel: Panel, view: PlanView, subject: str) -> None:

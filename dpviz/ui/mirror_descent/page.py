@@ -219,10 +219,27 @@ class GamesPage(FamilyPage):
         return gap_bounds
 
     def size_note(self, view: PlanView) -> str:
-        """Return a line with the numbers of rows and of vertices, and the number of steps of each private method."""
+        """Return a line with the numbers of rows and of vertices; it names the private methods with the T that is set,
+        and the steps that each of the others takes.
+
+        Some methods choose their own number of steps, or may stop before it; of some, T is the largest number.
+        """
         facts = facts_of(view)
         vertices = f"{facts.d_x:,}" + (f" × {facts.d_y:,}" if facts.d_y > 1 else "")  # a y with one vertex is no player
-        return f"n = {facts.n:,}, d = {vertices}. {_whose_steps(view)}"
+        methods: dict[str, list[str]] = {"Steps T": [], "Fewer steps than T": [], "Other steps": []}  # by title
+        for arm in view.experiment.arms:
+            plan = view.plans[arm.label]
+            if not plan.private:
+                continue
+            set_steps = getattr(arm.algorithm, "iterations", 0)
+            if set_steps == plan.iterations:
+                methods["Steps T"].append(arm.label)
+            else:
+                title = "Fewer steps than T" if plan.iterations < set_steps else "Other steps"
+                steps = f"at most {plan.iterations:,}" if plan.stops else f"{plan.iterations:,}"
+                methods[title].append(f"{arm.label} {steps}")
+        listed = " ".join(f"{title}: {', '.join(parts)}." for title, parts in methods.items() if parts)
+        return f"n = {facts.n:,}, d = {vertices}. {listed}"
 
     def plan_charts(self, view: PlanView) -> Iterator[Chart]:
         """Yield charts of the noise of every round, of the privacy spent, of the bound on the gap along the rounds, and
@@ -237,9 +254,44 @@ class GamesPage(FamilyPage):
             yield figures.bound_by_rounds(facts_of(view), view.experiment.row_budget, settings)
 
     def chart_note(self, view: PlanView) -> str:
-        """Return why another budget may have another winner; "" at a preset, whose own text needs the room."""
-        is_preset = any(preset.experiment == view.experiment for preset in self.presets)
-        return "" if is_preset else _mixing_against_noise(view)
+        """Return why another budget may have another winner: how many strategies a player can mix by each method, and
+        the noise on the mean of its gradients; "" unless more strategies come with more noise.
+
+        The sentence says that less budget raises the noise and leaves the numbers of strategies. So methods whose
+        number of rounds depends on the budget count only if it does not change the noise of the mean.
+        """
+        if any(preset.experiment == view.experiment for preset in self.presets):  # its own text needs the room
+            return ""
+        facts = facts_of(view)
+        if min(facts.d_x, facts.d_y) < 2:
+            return ""
+        best: dict[int, tuple[float, str]] = {}  # by number of strategies, the least noise and the label of its method
+        for arm in view.experiment.arms:
+            plan, method = view.plans[arm.label], arm.algorithm
+            if not plan.private:
+                continue
+            noise = planning.draw_noise(plan)  # (T,) by player, 0 in a round that costs nothing
+            if type(method) is VertexSampling and (method.parameters, method.accounting) == ("own", "tight"):
+                # A strategy is the average of the K vertices drawn in each of T rounds.
+                players = zip((facts.d_x, facts.d_y), method.each_draws, strict=True)
+                count = max(min(d, draws * plan.iterations) for d, draws in players)
+            elif isinstance(method, TwoDraws):
+                count = 1  # a single vertex
+            elif isinstance(method, NoisyGradients) and method.batching == "full":
+                count = max(facts.d_x, facts.d_y)  # it draws nothing: all strategies have a weight
+                # The noise on the mean.
+                noise = {name: values / math.sqrt(plan.iterations) for name, values in plan.noise.items()}
+            else:
+                continue
+            last_noise = [float(values[values > 0][-1]) for values in noise.values() if (values > 0).any()]
+            if last_noise:  # of each player; the larger one counts
+                best[count] = min(best.get(count, (math.inf, "")), (max(last_noise), arm.label))
+        mixing = [(count, noise, label) for count, (noise, label) in sorted(best.items())]
+        if len(mixing) < 2 or any(noise >= next_noise for (_, noise, _), (_, next_noise, _) in pairwise(mixing)):
+            return ""
+        numbers = ", ".join(f"{label} {count:,} ({short(noise, 2)})" for count, noise, label in mixing)
+        raised = "Less budget raises the noise alone, and may change who wins."
+        return f"Strategies that a player can mix (noise): {numbers}. {raised}"
 
     def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
         """Return the card with the size of a release in the first and in the last round that costs anything.
@@ -380,64 +432,6 @@ class GamesPage(FamilyPage):
 
 
 # ---------------------------------------------------------------------------------------- the plan and the live picture
-
-
-def _whose_steps(view: PlanView) -> str:
-    """Return a line that names the private methods with the T that is set, and the steps that each of the others takes.
-
-    Some methods choose their own number of steps, or may stop before it; of some, T is the largest number.
-    """
-    methods: dict[str, list[str]] = {"Steps T": [], "Fewer steps than T": [], "Other steps": []}  # by title
-    for arm in view.experiment.arms:
-        plan = view.plans[arm.label]
-        if not plan.private:
-            continue
-        set_steps = getattr(arm.algorithm, "iterations", 0)
-        if set_steps == plan.iterations:
-            methods["Steps T"].append(arm.label)
-        else:
-            title = "Fewer steps than T" if plan.iterations < set_steps else "Other steps"
-            steps = f"at most {plan.iterations:,}" if plan.stops else f"{plan.iterations:,}"
-            methods[title].append(f"{arm.label} {steps}")
-    return " ".join(f"{title}: {', '.join(parts)}." for title, parts in methods.items() if parts)
-
-
-def _mixing_against_noise(view: PlanView) -> str:
-    """Return how many strategies a player can mix by each method, and the noise on the mean of its gradients; "" unless
-    more strategies come with more noise.
-
-    The sentence says that less budget raises the noise and leaves the numbers of strategies. So methods whose number of
-    rounds depends on the budget count only if it does not change the noise of the mean.
-    """
-    facts = facts_of(view)
-    if min(facts.d_x, facts.d_y) < 2:
-        return ""
-    best: dict[int, tuple[float, str]] = {}  # by number of strategies, the least noise and the label of its method
-    for arm in view.experiment.arms:
-        plan, method = view.plans[arm.label], arm.algorithm
-        if not plan.private:
-            continue
-        noise = planning.draw_noise(plan)  # (T,) by player, 0 in a round that costs nothing
-        if type(method) is VertexSampling and (method.parameters, method.accounting) == ("own", "tight"):
-            # A strategy is the average of the K vertices drawn in each of T rounds.
-            players = zip((facts.d_x, facts.d_y), method.each_draws, strict=True)
-            count = max(min(d, draws * plan.iterations) for d, draws in players)
-        elif isinstance(method, TwoDraws):
-            count = 1  # a single vertex
-        elif isinstance(method, NoisyGradients) and method.batching == "full":
-            count = max(facts.d_x, facts.d_y)  # it draws nothing: all strategies have a weight
-            noise = {name: values / math.sqrt(plan.iterations) for name, values in plan.noise.items()}  # on the mean
-        else:
-            continue
-        last_noise = [float(values[values > 0][-1]) for values in noise.values() if (values > 0).any()]
-        if last_noise:  # of each player; the larger one counts
-            best[count] = min(best.get(count, (math.inf, "")), (max(last_noise), arm.label))
-    mixing = [(count, noise, label) for count, (noise, label) in sorted(best.items())]
-    if len(mixing) < 2 or any(noise >= next_noise for (_, noise, _), (_, next_noise, _) in pairwise(mixing)):
-        return ""
-    numbers = ", ".join(f"{label} {count:,} ({short(noise, 2)})" for count, noise, label in mixing)
-    raised = "Less budget raises the noise alone, and may change who wins."
-    return f"Strategies that a player can mix (noise): {numbers}. {raised}"
 
 
 def _mixtures(run: Run, diagnostics: bool) -> Chart | None:

@@ -123,11 +123,29 @@ def _split(panel: Panel, view: PlanView) -> None:
             )
     with left:
         charts.show(figures.by_share(comparisons[label]), panel.key("chart_split"))
-    _split_table(comparisons[label])
+    compared = comparisons[label]
+    rows = compared.rows  # n, of which the numbers needed are multiples; None where noise does not fall with 1/n
+    show_table(
+        [
+            {
+                "Split": name,
+                "Share": short(split.share, 2),
+                "Gradient noise": short(split.stopping.gradient_noise),
+                "Hessian noise": short(split.stopping.hessian_noise),
+                "Can it stop?": texts.stops(split.stopping, compared.assumed),
+                "W": short(split.stopping.waiting_time),
+                "Rows until W ≤ 2": None if rows is None else short_up(rows * split.stopping.recognised_at),
+                "Rows, proven": short_up(rows * split.row_factor) if rows and split.row_factor is not None else None,
+            }
+            for name, split in compared.splits.items()
+        ],
+        help=texts.COLUMNS["split"],
+        alt="Of each split: share of the Hessians, both noises, waiting time, rows until W ≤ 2 and until proven",
+    )
+    st.caption(f"{texts.SOONEST} {SETTINGS_ONLY}")
 
 
 def _method(view: PlanView, label: str) -> NonconvexMethod:
-    """Return the method of the arm with this label."""
     method = next(arm.algorithm for arm in view.experiment.arms if arm.label == label)
     assert isinstance(method, NonconvexMethod)
     return method
@@ -151,26 +169,3 @@ def _controls(panel: Panel, method: NonconvexMethod, compared: SplitComparison) 
     panel.second_slider(HESSIAN_SHARE, share)
     with st.expander("As a table"):
         number_table.split(panel, HESSIAN_SHARE, share, NAMES)
-
-
-def _split_table(compared: SplitComparison) -> None:
-    """Draw a table of the splits: share, noise, forecast and waiting time of the stopping test, and rows needed."""
-    rows = compared.rows  # n, of which the numbers needed are multiples; None where noise does not fall with 1/n
-    show_table(
-        [
-            {
-                "Split": name,
-                "Share": short(split.share, 2),
-                "Gradient noise": short(split.stopping.gradient_noise),
-                "Hessian noise": short(split.stopping.hessian_noise),
-                "Can it stop?": texts.stops(split.stopping, compared.assumed),
-                "W": short(split.stopping.waiting_time),
-                "Rows until W ≤ 2": None if rows is None else short_up(rows * split.stopping.recognised_at),
-                "Rows, proven": short_up(rows * split.row_factor) if rows and split.row_factor is not None else None,
-            }
-            for name, split in compared.splits.items()
-        ],
-        help=texts.COLUMNS["split"],
-        alt="Of each split: share of the Hessians, both noises, waiting time, rows until W ≤ 2 and until proven",
-    )
-    st.caption(f"{texts.SOONEST} {SETTINGS_ONLY}")

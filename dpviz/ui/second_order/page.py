@@ -136,16 +136,16 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
     return {**values, "gap_cost": paid}
 
 
-def _problem(name: str, cls: type[NonconvexModel]) -> problem_menu.ProblemEntry:
-    """Return the entry of a loss in the menu; all its controls but that of the regularisation are shared."""
-    shared = problem_menu.setting_names(cls, ["regularisation"])
-    return problem_menu.ProblemEntry(
-        cls, prefix=f"{name}_", shared=shared, groups={EXPANDER: ("regularisation", *MODEL)}
-    )
-
-
 MENU = problem_menu.ProblemMenu(
-    problems={name: _problem(name, cls) for name, cls in LOSSES.items()},
+    problems={
+        name: problem_menu.ProblemEntry(
+            cls,
+            prefix=f"{name}_",
+            shared=problem_menu.setting_names(cls, ["regularisation"]),  # all but that of the regularisation
+            groups={EXPANDER: ("regularisation", *MODEL)},
+        )
+        for name, cls in LOSSES.items()
+    },
     menu=_loss,
     sources={
         problem_menu.ANY: {
@@ -260,7 +260,14 @@ class SecondOrderPage(FamilyPage):
             draw_message = {"green": st.success, "amber": st.warning, "red": st.error}[forecast.light]
             draw_message(texts.can_tell(forecast, view.plans[forecast.label]), icon=BADGES[forecast.light][1])
         with st.expander("Every method, in numbers", icon=":material/traffic:"):
-            _table(theory)
+            show_table(
+                [_row(forecast) for phases in theory.values() for forecast in phases],
+                help=texts.COLUMNS["forecasts"],
+                style=explain.format_numbers,
+                alt="Of every method and phase: whether it can stop, waiting time, steps, noise over tolerance, rows "
+                "needed",
+            )
+            st.caption(f"{texts.FORECASTS} {SETTINGS_ONLY}")
 
     def closer_looks(self, panel: Panel, view: PlanView, delta: float) -> Mapping[str, Callable[[], None]]:
         return closer_looks.tabs(panel, view, delta)
@@ -322,7 +329,13 @@ class SecondOrderPage(FamilyPage):
         first_endings = endings_by_label[first_label]
         within_targets = advice.within_targets(trace, private[first_label], run.plans[first_label])
         sentences = [] if within_targets is None else [texts.targets(*within_targets)]
-        sentences.append(texts.when(first_endings) if first_endings.finished else _why_none(run, first_label))
+        if first_endings.finished:
+            sentences.append(texts.when(first_endings))
+        else:
+            stopping = advice.stopping_phase(advice.forecasts(run.experiment, run.plans)[first_label]).stopping
+            # The steps are too few if the noise allows a stop at a flat point, or if they are fewer than the tests.
+            is_too_soon = stopping.recognised or stopping.too_short
+            sentences.append(texts.TOO_SOON if is_too_soon else texts.NOISY)
         sentences += [f"{label}: {texts.ended(endings_by_label[label])}" for label in others[:OTHERS]]
         help = "By themselves, by what they released."
         if any(endings.solved is not None for endings in endings_by_label.values()):
@@ -355,8 +368,23 @@ class SecondOrderPage(FamilyPage):
         rows = []
         for arm in run.experiment.arms:
             endings = advice.run_endings(trace, arm, run.plans[arm.label]) if arm.label in trace.arm_traces else None
-            if endings is not None:
-                rows.append(_ending_row(run, trace, arm.label, endings))
+            if endings is None:
+                continue
+            row: dict[str, object] = {
+                "Method": arm.label,
+                "Finished": f"{endings.finished} of {endings.runs}",
+                "Median step": short(endings.median_step, 4) if endings.finished else None,
+            }
+            if endings.solved is not None:  # it reads raw data, so it is there only if it may be shown
+                row[SOLVED] = f"{endings.solved} of {endings.finished}" if endings.finished else None
+            statuses = trace.arm_traces[arm.label].status  # one for each run
+            # Each once, in the order in which they come first.
+            others = [status for status in dict.fromkeys(statuses) if status in ENDINGS]
+            row["Otherwise"] = ", ".join(f"{statuses.count(status)} {ENDINGS[status]}" for status in others) or None
+            used_share = _used_share(run.plans[arm.label], trace, arm.label)
+            if used_share is not None:
+                row["Used"] = f"{short(100 * used_share, 2)} %"
+            rows.append(row)
         if not rows:
             return
         reads_data = any(SOLVED in row for row in rows)
@@ -428,18 +456,6 @@ class SecondOrderPage(FamilyPage):
 # ------------------------------------------------------------------------------------------------------------- the plan
 
 
-def _table(theory: Theory) -> None:
-    """Draw a table of the forecasts of all phases of all private methods."""
-    rows = [_row(forecast) for phases in theory.values() for forecast in phases]
-    show_table(
-        rows,
-        help=texts.COLUMNS["forecasts"],
-        style=explain.format_numbers,
-        alt="Of every method and phase: whether it can stop, waiting time, steps, noise over tolerance, rows needed",
-    )
-    st.caption(f"{texts.FORECASTS} {SETTINGS_ONLY}")
-
-
 def _row(forecast: Forecast) -> dict[str, object]:
     """Return the numbers of one forecast by the titles of their columns; None where there is none."""
     stopping = forecast.stopping
@@ -489,36 +505,7 @@ def _ground(run: Run) -> Background:
     return clouds.objective_background(run.problem, *(np.linspace(-reach, reach, points) for reach in REACH))
 
 
-def _why_none(run: Run, label: str) -> str:
-    """Return a sentence that says why no run of a method stopped: the noise is too large, or the steps are too few."""
-    stopping = advice.stopping_phase(advice.forecasts(run.experiment, run.plans)[label]).stopping
-    # Steps are too few if the noise allows a stop at a flat point, or if there are fewer steps than tests to pass.
-    return texts.TOO_SOON if stopping.recognised or stopping.too_short else texts.NOISY
-
-
 # ---------------------------------------------------------------------------------------------------------- the results
-
-
-def _ending_row(run: Run, trace: Trace, label: str, endings: advice.RunEndings) -> dict[str, object]:
-    """Return the endings of a method's runs by the titles of their columns; None where there is nothing to say.
-
-    The column SOLVED, which reads raw data, is there only if it may be shown.
-    """
-    row: dict[str, object] = {
-        "Method": label,
-        "Finished": f"{endings.finished} of {endings.runs}",
-        "Median step": short(endings.median_step, 4) if endings.finished else None,
-    }
-    if endings.solved is not None:
-        row[SOLVED] = f"{endings.solved} of {endings.finished}" if endings.finished else None
-    statuses = trace.arm_traces[label].status  # one for each run
-    # Each once, in the order in which they come first.
-    other_statuses = [status for status in dict.fromkeys(statuses) if status in ENDINGS]
-    row["Otherwise"] = ", ".join(f"{statuses.count(status)} {ENDINGS[status]}" for status in other_statuses) or None
-    used_share = _used_share(run.plans[label], trace, label)
-    if used_share is not None:
-        row["Used"] = f"{short(100 * used_share, 2)} %"
-    return row
 
 
 def _used_share(plan: Plan, trace: Trace, label: str) -> float | None:

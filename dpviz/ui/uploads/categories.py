@@ -212,21 +212,13 @@ def _fill(upload: File, used: set[str]) -> None:
     """
     suggested = suggest_categories(upload.frame)
     if not used and isinstance(upload, CategoricalFile):
-        upload.used = used = set(_fitting(suggested))
+        upload.used = used = set()
+        combinations = 1
+        for name, declared in suggested.items():  # one that does not fit into the domain is skipped
+            if combinations * _size(declared) <= MAX_DOMAIN:
+                used.add(name)
+                combinations *= _size(declared)
     for name in used & suggested.keys():
         if not upload.lists.get(name, "").strip():
             upload.lists[name] = categories_text(suggested[name])
             upload.note_from_data(("categories", name), _parts(suggested[name]))
-
-
-def _fitting(suggested: Mapping[str, Declared]) -> list[str]:
-    """Return the first columns of the file that fit together into a domain; one that does not fit is skipped.
-
-    suggested : the categories by column. The size of a domain, at most MAX_DOMAIN, is the number of their combinations.
-    """
-    names, combinations = [], 1
-    for name, declared in suggested.items():
-        if combinations * _size(declared) <= MAX_DOMAIN:
-            names.append(name)
-            combinations *= _size(declared)
-    return names

@@ -87,7 +87,7 @@ def declare(file: GroupedFile, group: str, people: People) -> Shares:
 
     people : who is protected by a release of the shares.
 
-    Raises UserError while some are missing.
+    Raises UserError while some are missing, and for a group that has no name or is listed twice.
     """
     st.markdown(texts.SHARES)
     source = st.segmented_control(
@@ -108,7 +108,14 @@ def declare(file: GroupedFile, group: str, people: People) -> Shares:
     if source == DECLARED:
         parts["shares", group] = {share for _, share in rows}  # without names, as a group may be renamed
     mark_from_data(file, parts, nouns={"groups": "groups", "shares": "shares"})
-    names = _check_names(group, [name for name, _ in rows])
+    names = [name for name, _ in rows]
+    if not names:
+        raise MissingInput("List the groups that may occur in it.", title=f"Column {quote_name(group)} needs groups")
+    if not all(name.strip() for name in names):
+        raise UserError("Name the group, or delete the row.", title="A share has no group")
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            raise UserError("List every group once.", title=f"Group {quote_name(name)} is listed twice")
     if source == BOUGHT:
         return _buy(file, group, names, people)
     if file.costs:
@@ -145,21 +152,6 @@ def _edit(file: GroupedFile, group: str, source: str) -> list[tuple[str, float]]
     rows = [(name, share) for name, share in rows if name.strip() or not math.isnan(share)]
     file.groups[group] = rows
     return rows
-
-
-def _check_names(group: str, names: Sequence[str]) -> list[str]:
-    """Return the names of the groups in the column `group`.
-
-    Raises UserError if there are none, if one is empty, or if one is listed twice.
-    """
-    if not names:
-        raise MissingInput("List the groups that may occur in it.", title=f"Column {quote_name(group)} needs groups")
-    if not all(name.strip() for name in names):
-        raise UserError("Name the group, or delete the row.", title="A share has no group")
-    for position, name in enumerate(names):
-        if name in names[:position]:
-            raise UserError("List every group once.", title=f"Group {quote_name(name)} is listed twice")
-    return list(names)
 
 
 def _declared_shares(rows: Sequence[tuple[str, float]]) -> Shares:
@@ -308,7 +300,15 @@ def _choose_losses(upload: GroupedFile) -> Prepared[GroupedUpload]:
     people = file.choose_people(upload, (group,))
     help = "Each holds, row by row, the loss of one strategy."
     losses = table.choose_features(upload, {group, people.person}, "Loss columns", help)
-    bounds = dict.fromkeys(losses, _loss_range(upload, losses))
+    # One range of all, as separate ones would put the losses of the strategies on different scales.
+    st.markdown("**Declared range of all losses.** Values outside are clipped to it, so that the guarantee holds.")
+    left, right = st.columns(2)
+    low: float = left.number_input(**upload.widget_options("lowest"))
+    high: float = right.number_input(**upload.widget_options("highest"))
+    file.fill_button(upload, _fill_losses, (upload, list(losses)), "Smallest and largest loss, rounded outwards.")
+    file.mark_from_data(upload, {_RANGE: file.range_parts(low, high)}, nouns={"bounds": "range"})
+    if not low < high:
+        raise UserError("The lowest loss must be below the highest.", title="The losses need a range")
     group_shares = declare(upload, group, people)
     drop = table.choose_dropping(upload, [], losses)
     return _prepare(
@@ -319,7 +319,7 @@ def _choose_losses(upload: GroupedFile) -> Prepared[GroupedUpload]:
         positive=None,
         group=group,
         features=losses,
-        bounds=bounds,
+        bounds=dict.fromkeys(losses, (low, high)),
         drop_missing=drop,
     )
 
@@ -339,20 +339,13 @@ def _prepare(
         f"{escape_name(name)} {short(share)}" for name, share in zip(facts.groups, facts.shares, strict=True)
     )
     st.caption(f"Shares in the game: {listed}. The smallest decides the noise: a row of its group weighs 1/share.")
-    _show_diagnostics(prepared)
-    return prepared
-
-
-def _show_diagnostics(prepared: Prepared[GroupedUpload]) -> None:
-    """Draw numbers that were counted in the file, among them groups without rows, whose names may be misspelt."""
-    facts = prepared.specification.facts()
     group_of_row = prepared.table[:, -1].astype(np.int64)  # the last column: the index of each row's group, a float
-    counts = np.bincount(group_of_row, minlength=len(facts.groups))
-    rows_by_group = list(zip(facts.groups, counts, strict=True))
-    empty = [escape_name(quote_name(name)) for name, count in rows_by_group if not count and name != OTHER]
+    rows_by_group = dict(zip(facts.groups, np.bincount(group_of_row, minlength=len(facts.groups)), strict=True))
+    others = [f"{rows_by_group.pop(OTHER):,} rows belong to “{OTHER}”"]
+    empty = [escape_name(quote_name(name)) for name, count in rows_by_group.items() if not count]  # perhaps misspelt
     empty_groups = [f"no row belongs to {', '.join(empty)}"] if empty else []
-    others = [f"{count:,} rows belong to “{OTHER}”" for name, count in rows_by_group if name == OTHER]
     file.show_counts(prepared.notes, [*empty_groups, *others])
+    return prepared
 
 
 def _choose_group(upload: GroupedFile, target: str | None) -> str:
@@ -372,22 +365,6 @@ def _choose_group(upload: GroupedFile, target: str | None) -> str:
         upload.missing_parts.append("the group column")
         raise MissingInput(f"It should name at most {MAX_GROUPS} groups.", title="No group column is chosen")
     return str(group)
-
-
-def _loss_range(upload: GroupedFile, losses: Sequence[str]) -> tuple[float, float]:
-    """Draw the controls of the one declared range of all loss columns; return its ends.
-
-    Separate ranges would put the losses of the strategies on different scales. Raises UserError if the range is empty.
-    """
-    st.markdown("**Declared range of all losses.** Values outside are clipped to it, so that the guarantee holds.")
-    left, right = st.columns(2)
-    low: float = left.number_input(**upload.widget_options("lowest"))
-    high: float = right.number_input(**upload.widget_options("highest"))
-    file.fill_button(upload, _fill_losses, (upload, list(losses)), "Smallest and largest loss, rounded outwards.")
-    file.mark_from_data(upload, {_RANGE: file.range_parts(low, high)}, nouns={"bounds": "range"})
-    if not low < high:
-        raise UserError("The lowest loss must be below the highest.", title="The losses need a range")
-    return low, high
 
 
 def _fill_losses(upload: GroupedFile, losses: Sequence[str]) -> None:

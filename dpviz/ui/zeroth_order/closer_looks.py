@@ -84,19 +84,21 @@ def _sums(panel: Panel, view: PlanView) -> None:
         )
         left, right = st.columns(2, gap="medium")
         with left:
-            _measured_ends(panel, forecast)
+            expected = None if forecast.advice is None else forecast.advice.expected
+            if expected is None:  # no runs on this kind of problem were measured
+                st.caption(texts.UNMEASURED)
+            else:
+                charts.show(figures.measured_ends(expected), panel.key("chart_measured"))
         with right:
             st.subheader(f"Every way to add up {layout.length:,} steps", anchor=False)
-            _mechanisms(layout.length)
-
-
-def _measured_ends(panel: Panel, forecast: Forecast) -> None:
-    """Draw where measured runs on this kind of problem ended; a caption if none were measured."""
-    expected = None if forecast.advice is None else forecast.advice.expected
-    if expected is None:
-        st.caption(texts.UNMEASURED)
-        return
-    charts.show(figures.measured_ends(expected), panel.key("chart_measured"))
+            rows = []
+            for name, (title, _) in figures.SUMS.items():
+                variance = theory.factorisation(name, layout.length).rms_error() ** 2  # (length,), sensitivity 1, μ = 1
+                rows.append({"Sums": title, "Mean variance": float(variance.mean()), "Largest": float(variance.max())})
+            show_table(
+                rows, style=explain.format_numbers, alt="Of every way to add up: mean and largest variance of the noise"
+            )
+            st.caption(f"{texts.MECHANISMS} {SETTINGS_ONLY}")
 
 
 @st.fragment
@@ -125,16 +127,6 @@ def _tree(panel: Panel, view: PlanView, length: int) -> None:
         help="Whose estimate is summed up.",
     )
     charts.show(figures.tree(layout, row, step), panel.key("chart_tree"))
-
-
-def _mechanisms(length: int) -> None:
-    """Draw a table with the variance of the noise in `length` running sums, for every known way to add them up."""
-    rows = []
-    for name, (title, _) in figures.SUMS.items():
-        variance = theory.factorisation(name, length).rms_error() ** 2  # (length,), at sensitivity 1 and μ = 1
-        rows.append({"Sums": title, "Mean variance": float(variance.mean()), "Largest": float(variance.max())})
-    show_table(rows, style=explain.format_numbers, alt="Of every way to add up: mean and largest variance of the noise")
-    st.caption(f"{texts.MECHANISMS} {SETTINGS_ONLY}")
 
 
 def _rows(panel: Panel, view: PlanView) -> None:

@@ -72,22 +72,23 @@ ROW_SETTINGS = tuple(setting_names(black_box.TableModel, CONSTANTS))  # further 
 EXPANDER = "Function and constants"
 
 
-def _simulated(name: str, cls: type[black_box.BlackBox]) -> ProblemEntry:
-    """Return the entry of a simulated function in the menu: its own settings first, the shared ones in the expander."""
-    first = setting_names(cls, CONSTANTS)  # without the shared ones
-    return ProblemEntry(cls, prefix=f"{name}_", shared=CONSTANTS, first=first, groups={EXPANDER: CONSTANTS})
-
-
-def _model(cls: type[black_box.TableModel]) -> ProblemEntry:
-    """Return the entry of a model on a table in the menu, with all its settings in the expander."""
-    return ProblemEntry(
-        cls, groups={EXPANDER: (*setting_names(cls, (*CONSTANTS, *ROW_SETTINGS)), *ROW_SETTINGS, *CONSTANTS)}
-    )
-
-
 MENU = ProblemMenu(
-    problems={name: _simulated(name, cls) for name, cls in SIMULATED.items()}
-    | {name: _model(cls) for name, cls in MODELS.items()},
+    problems={
+        name: ProblemEntry(
+            cls,
+            prefix=f"{name}_",
+            shared=CONSTANTS,
+            first=setting_names(cls, CONSTANTS),  # without the shared ones
+            groups={EXPANDER: CONSTANTS},
+        )
+        for name, cls in SIMULATED.items()
+    }
+    | {
+        name: ProblemEntry(
+            cls, groups={EXPANDER: (*setting_names(cls, (*CONSTANTS, *ROW_SETTINGS)), *ROW_SETTINGS, *CONSTANTS)}
+        )
+        for name, cls in MODELS.items()
+    },
     menu=Menu("model", "Model", MODEL_TITLES, default="capped", help=texts.MODEL_HELP),
     sources={
         ANY: {name: Source(cls.title) for name, cls in SIMULATED.items()}
@@ -295,10 +296,13 @@ class ZerothOrderPage(FamilyPage):
         arm_traces = results.private_traces(trace)
         if problem.public or not arm_traces or not isinstance(problem, TableModel):
             return
-        model = _columns(problem)
+        # A row for each parameter: its column of the data with the declared range and, for a network, its unit.
+        model = results.coefficients(problem.data.facts(), problem.intercept)
         names = list(model["column"])
-        if "unit" in model:
-            names = [f"{name} (unit {unit})" for name, unit in zip(names, model["unit"], strict=True)]
+        if isinstance(problem, ReluNetwork):
+            units = np.repeat(np.arange(1, problem.units + 1), len(model))
+            model = pd.concat([model] * problem.units, ignore_index=True).assign(unit=units)
+            names = [f"{name} (unit {unit})" for name, unit in zip(model["column"], units, strict=True)]
         # x[0] is the model of a method's first run.
         model = model.assign(**{label: arm_trace.output["x"][0] for label, arm_trace in arm_traces.items()})
         sentences = {
@@ -351,9 +355,27 @@ class ZerothOrderPage(FamilyPage):
 
 def ground(run: Run, smoothed: bool) -> Background:
     """Compute the objective of a run's function over its two parameters; if `smoothed`, its mean over discs of the
-    run's radius r."""
+    run's radius r.
+
+    The mean is that over BALL points of the disc. Between the points of the grid values are interpolated linearly;
+    beyond its edge they are continued by odd reflection, which keeps slopes.
+    """
     objective = _evaluate(run.experiment.problem.to_json())
-    return averaged(objective, radius(run)) if smoothed else objective
+    if not smoothed:
+        return objective
+    # The radius in cells of the grid, along x and along y.
+    x_cells, y_cells = radius(run) / (objective.x[1] - objective.x[0]), radius(run) / (objective.y[1] - objective.y[0])
+    padding = math.ceil(max(x_cells, y_cells)) + 1
+    padded = np.pad(objective.values, padding, mode="reflect", reflect_type="odd")
+    # Points spread evenly over the unit disc, like the seeds of a sunflower: each is turned by the golden angle from
+    # the one before, and the i-th lies in the middle of the i-th of BALL rings of equal area.
+    angles = np.arange(BALL) * np.pi * (3 - np.sqrt(5))
+    radii = np.sqrt((np.arange(BALL) + 0.5) / BALL)
+    total = np.zeros_like(objective.values)
+    for length, angle in zip(radii.tolist(), angles.tolist(), strict=True):
+        moved_along_x = _shift(padded, padding, x_cells * length * math.cos(angle))
+        total += _shift(moved_along_x.T, padding, y_cells * length * math.sin(angle)).T
+    return Background(objective.x, objective.y, total / BALL)
 
 
 def radius(run: Run) -> float:
@@ -372,27 +394,6 @@ def _evaluate(text: str) -> Background:
     problem = BlackBox.from_json(text)
     x, y = (np.linspace(low, high, POINTS) for low, high in REACH[type(problem)])
     return clouds.objective_background(problem.replaced(rows=ROWS).build(), x, y)
-
-
-def averaged(objective: Background, radius: float) -> Background:
-    """Compute the mean of the values on a grid over discs of this radius around each of its points.
-
-    The mean is that over BALL points of the disc. Between the points of the grid values are interpolated linearly;
-    beyond its edge they are continued by odd reflection, which keeps slopes.
-    """
-    # The radius in cells of the grid, along x and along y.
-    x_cells, y_cells = radius / (objective.x[1] - objective.x[0]), radius / (objective.y[1] - objective.y[0])
-    padding = math.ceil(max(x_cells, y_cells)) + 1
-    padded = np.pad(objective.values, padding, mode="reflect", reflect_type="odd")
-    # Points spread evenly over the unit disc, like the seeds of a sunflower: each is turned by the golden angle from
-    # the one before, and the i-th lies in the middle of the i-th of BALL rings of equal area.
-    angles = np.arange(BALL) * np.pi * (3 - np.sqrt(5))
-    radii = np.sqrt((np.arange(BALL) + 0.5) / BALL)
-    total = np.zeros_like(objective.values)
-    for length, angle in zip(radii.tolist(), angles.tolist(), strict=True):
-        moved_along_x = _shift(padded, padding, x_cells * length * math.cos(angle))
-        total += _shift(moved_along_x.T, padding, y_cells * length * math.sin(angle)).T
-    return Background(objective.x, objective.y, total / BALL)
 
 
 def _shift(values: np.ndarray, padding: int, cells: float) -> np.ndarray:
@@ -432,16 +433,6 @@ def _stationarity(panel: Panel, run: Run, trace: Trace, metric: str) -> Shown:
     if metric == "stationarity_bound" and isinstance(problem, BlackBox) and not problem.loss().continuous:
         st.caption(texts.NO_STATIONARITY)
     return []
-
-
-def _columns(problem: TableModel) -> pd.DataFrame:
-    """Return a table with a row for each parameter of a model: its column of the data with the declared range and, for
-    a network, the number of its unit."""
-    table = results.coefficients(problem.data.facts(), problem.intercept)
-    if not isinstance(problem, ReluNetwork):
-        return table
-    units = np.repeat(np.arange(1, problem.units + 1), len(table))
-    return pd.concat([table] * problem.units, ignore_index=True).assign(unit=units)
 
 
 def meaning(problem: TableModel) -> str:
