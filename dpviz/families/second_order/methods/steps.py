@@ -25,7 +25,7 @@ from dpviz.families.second_order.methods.releases import (
     within_bounds,
 )
 from dpviz.families.second_order.theory import Analysis, Search
-from dpviz.problems.nonconvex.nonconvex_risk import MOST_COLUMNS, NonconvexFacts, NonconvexRisk
+from dpviz.problems.nonconvex.nonconvex_risk import NonconvexRisk
 from dpviz.problems.nonconvex.symmetric import Shape, eigenvalue_seconds, lanczos, smallest_eigenpair, unpacked
 from dpviz.specification import number
 
@@ -267,24 +267,6 @@ PRODUCTS: Any = number(
     help="Lanczos' method looks at a noisy Hessian through k products, never at its entries; more where k settle "
     "nothing. Needs GOE noise. By theory: all entries; with more than 300 columns, 40 products.",
 )
-
-
-def products_by_theory(stated: int | None, shape: Shape, facts: NonconvexFacts) -> int | None:
-    """Return the number of products with a noisy Hessian that a curvature test takes; None if it takes all entries.
-
-    stated : the setting; None for the choice by theory, which takes products only with too many columns for matrices,
-        and only with noise for which that is possible. There are at most d products.
-    """
-    if stated is None and (shape != "goe" or facts.d <= MOST_COLUMNS):
-        return None
-    return min(stated or USUAL_PRODUCTS, facts.d)
-
-
-def check_noise(stated: int | None, shape: Shape) -> None:
-    """Raise ValueError if the setting asks for products with a Hessian whose noise is not the same in all
-    directions."""
-    if stated is not None and shape != "goe":
-        raise ValueError("products with a Hessian need noise that is even in all directions (GOE)")
 
 
 @dataclass(frozen=True)
