@@ -135,7 +135,7 @@ def _bound(
     return bound
 
 
-def paper_over_rounds(facts: GameFacts, budget: ApproximateDP, rounds: Floats, draws: int = 1) -> tuple[Floats, Floats]:
+def paper_over_rounds(facts: GameFacts, budget: ApproximateDP, rounds: Floats, draws: int) -> tuple[Floats, Floats]:
     """Return the paper's bound on the gap on the population after T rounds of a single pass, and the part of it that
     Lemma 4.2 adds for drawing the output afresh; (k,) each, for each T of `rounds`.
 

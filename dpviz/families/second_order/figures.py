@@ -198,7 +198,7 @@ def spent_by_purpose(
     purposes: Mapping[str, str],
     ceiling: float,
     *,
-    before: float = 0.0,
+    before: float,
     title: str = "Privacy spent, ρ",
     words: str = "",
 ) -> Chart:
