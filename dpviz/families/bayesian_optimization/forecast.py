@@ -108,7 +108,8 @@ def advice(facts: TuningFacts, budget: Budget, method: Gibo) -> Advice:
 
 
 def prior_trace(facts: TuningFacts, method: Gibo) -> float:
-    """Return P in the middle of the box; of a kernel that is not stationary it depends on the point."""
+    """Return P, the trace of the gradient's prior covariance, in the middle of the box; of a kernel that is not
+    stationary it depends on the point."""
     return float(np.trace(method.surrogate.covariance.prior(np.mean(facts.box, axis=0))))
 
 
