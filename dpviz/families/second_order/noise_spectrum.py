@@ -41,13 +41,18 @@ def log_chance(d: int, shape: Shape, level: float) -> float:
 def _quantiles(d: int, shape: Shape) -> np.ndarray:
     """Return the quantiles of λ_max, (scores,), at the probabilities Φ(_SCORES).
 
-    Those in the file, (shapes, sizes, scores), are normalised by the centre and the scale that λ_max has for large d
-    (Tracy, Widom 1996). Normalised, they are linear in d^(-1/3) between the sizes stored, and beyond them.
+    Those in the file, (shapes, sizes, scores), are normalised by the centre and the scale of `_limit`. Normalised, they
+    are linear in d^(-1/3) between the sizes stored, and beyond them.
     """
     rows, roots = np.load(_FILE)[_SHAPES.index(shape)], _SIZES ** (-1 / 3)  # a row of quantiles for each size
     upper = int(np.clip(np.searchsorted(_SIZES, d), 1, len(_SIZES) - 1))
     share = (d ** (-1 / 3) - roots[upper - 1]) / (roots[upper] - roots[upper - 1])
     normalised = rows[upper - 1] + share * (rows[upper] - rows[upper - 1])
-    factor = math.sqrt(0.5) if shape == "goe" else 1.0
-    centre, scale = factor * 2 * math.sqrt(d), factor * d ** (-1 / 6)
+    centre, scale = _limit(d, shape)
     return centre + scale * normalised
+
+
+def _limit(d: int, shape: Shape) -> tuple[float, float]:
+    """Return the centre and the scale of λ_max for large d, by which quantiles are normalised (Tracy, Widom 1996)."""
+    factor = math.sqrt(0.5) if shape == "goe" else 1.0
+    return factor * 2 * math.sqrt(d), factor * d ** (-1 / 6)
