@@ -12,6 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 from dpviz.errors import UserError
@@ -253,8 +254,7 @@ class Room:
     code : the letters by which phones find it. key : the secret by which the lecturer's page finds it.
     lecturer : the secret name of the tab that drew the lecturer's page last, "" before the first.
     questions : all that was asked, in order; the last one is what phones show, unless `look_up` came after it.
-    version : grows with every change that phones or the projector see. scene : grows with every change of what phones
-    show, which another phone's answer is not.
+    scene : grows with every change of what phones show, which another phone's answer is not.
     log : the lecturer's acts: seconds since the room was opened, the act, and the number of the question.
     """
 
@@ -262,7 +262,7 @@ class Room:
         self.code, self.key, self.lecturer = code, secrets.token_urlsafe(16), ""
         self.questions: list[Ballot] = []
         self.log: list[tuple[float, str, int]] = []
-        self.version = self.scene = 0
+        self.scene = 0
         self.has_ended = False
         self._clock, self._opened = clock, clock()
         self._seats: dict[str, int] = {}  # by the identifier of a phone
@@ -270,7 +270,7 @@ class Room:
         self._is_asking = False
         self._lock = threading.RLock()
         self._paces: dict[int, _Bucket] = {}  # of answers, by seat
-        self._listeners: dict[Callable[[], None], bool] = {}  # true for those that hear of scenes only
+        self._listeners: set[Callable[[], None]] = set()
 
     @property
     def phones(self) -> int:
@@ -303,7 +303,6 @@ class Room:
                         f"This class has {MAX_PHONES} phones, and takes no more.", title="The class is full"
                     )
                 self._seats[phone] = self.phones  # the next seat
-                self._change(of_scene=False)
             return self._seats[phone]
 
     def seat(self, phone: str) -> int | None:
@@ -327,7 +326,6 @@ class Room:
             if seat in ballot.answers or seat in ballot.removed:
                 return False
             ballot.answers[seat] = value
-            self._change(of_scene=False)
             return True
 
     def state(self, phone: str) -> dict[str, Any]:
@@ -358,17 +356,11 @@ class Room:
                 state["result"] = {**ballot.result, **for_this_phone}
             return state
 
-    def listen(self, listener: Callable[[], None], scenes_only: bool = False) -> Callable[[], None]:
-        """Have `listener` called, from any thread, after every change; return the function that ends this.
-
-        scenes_only : true to hear only of changes of what phones show.
-        """
-        self._listeners[listener] = scenes_only
-
-        def end() -> None:
-            self._listeners.pop(listener, None)
-
-        return end
+    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Have `listener` called, from any thread, after every change of what phones show; return the function that
+        ends this."""
+        self._listeners.add(listener)
+        return partial(self._listeners.discard, listener)
 
     # ------------------------------------------------------------------------------------------------- the lecturer's
 
@@ -427,7 +419,6 @@ class Room:
                 seat = secrets.choice(list(ballot.answers))
                 ballot.removed[seat] = ballot.answers.pop(seat)
                 self._note("removed one", ballot.number)
-                self._change(of_scene=False)
 
     def end(self) -> None:
         """End the class, and forget its phones and answers."""
@@ -440,13 +431,11 @@ class Room:
         """Add an act of the lecturer to the log. number : of the question that it is about."""
         self.log.append((self._clock() - self._opened, act, number))
 
-    def _change(self, of_scene: bool = True) -> None:
-        """Count a change, and call the listeners. of_scene : true if phones show something else now."""
-        self.version += 1
-        self.scene += of_scene
-        for listener, scenes_only in tuple(self._listeners.items()):
-            if of_scene or not scenes_only:
-                listener()
+    def _change(self) -> None:
+        """Count a change of what phones show, and call the listeners."""
+        self.scene += 1
+        for listener in tuple(self._listeners):
+            listener()
 
 
 class Rooms:

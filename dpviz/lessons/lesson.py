@@ -149,19 +149,16 @@ class Measure(ABC):
     def outcome(self, before: Side, after: Side) -> str:
         """Return a phrase with both numbers and their ratio, such as "2 → 4, 2 times as large"."""
         old, new = (f"{short(self.value(side))}{self.unit}" for side in (before, after))
-        return f"{old} → {new}, {times(self.ratio(before, after))}"
-
-
-def times(ratio: float) -> str:
-    """Return a phrase for a ratio: "78 times as large", "5.4 times smaller", or "about the same" up to a factor 1.05.
-
-    A ratio that is no positive finite number is "which no factor tells".
-    """
-    if not 0 < ratio < np.inf:
-        return "which no factor tells"
-    if abs(np.log(ratio)) < np.log(1.05):
-        return "about the same"
-    return f"{short(ratio, 2)} times as large" if ratio > 1 else f"{short(1 / ratio, 2)} times smaller"
+        ratio = self.ratio(before, after)
+        if not 0 < ratio < np.inf:
+            comparison = "which no factor tells"
+        elif abs(np.log(ratio)) < np.log(1.05):
+            comparison = "about the same"
+        elif ratio > 1:
+            comparison = f"{short(ratio, 2)} times as large"
+        else:
+            comparison = f"{short(1 / ratio, 2)} times smaller"
+        return f"{old} → {new}, {comparison}"
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpviz.families.accelerated.quadratic import Kind, _autoregression, _segments
-from dpviz.families.accelerated.theory import Floats, Noise, Recursion, Schedule, Steps, _noise_factor
+from dpviz.families.accelerated.theory import Floats, Noise, Recursion, Schedule, Steps, bound_by_iterations
 from dpviz.privacy.accounting.closed_forms import recursion
 
 
@@ -56,7 +56,8 @@ def required_scale(
     """
     left = target - recursion.initial * np.exp(recursion.log_contraction)
     assert (left > 0).any(), "too few steps even without noise"
-    unit = np.where(left > 0, left, 0) / _noise_factor(recursion, schedule, noise)
+    noise_only = recursion._replace(initial=0.0)
+    unit = np.where(left > 0, left, 0) / bound_by_iterations(noise_only, 1.0, schedule, noise)
     best = int(np.argmax(unit))
     factor = 1 if noise == "laplace" else 4
     return float(sensitivity * np.sqrt(dimension / (factor * unit[best]))), best + 1

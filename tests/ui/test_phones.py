@@ -146,7 +146,7 @@ def test_news_come_at_once_to_everybody_and_not_for_answers_of_others() -> None:
             assert (await one())["text"] == (await two())["text"] == "Look here"
             hall.room.end()
             assert [await one(), await one()] == [{"scene": hall.room.scene, "over": True}, None]
-        assert hall.phones._halls == {} and hall.room._listeners == {}
+        assert hall.phones._halls == {} and not hall.room._listeners
 
     played(scene)
 
@@ -161,7 +161,7 @@ def test_a_phone_has_one_stream_and_one_that_is_gone_leaves_nothing() -> None:
                 assert [await old(), await old()] == [{"elsewhere": True}, None]
                 hall.room.look_up("Still here")
                 assert (await new())["text"] == "Still here"
-        assert hall.phones._halls == {} and hall.room._listeners == {}
+        assert hall.phones._halls == {} and not hall.room._listeners
 
     played(scene)
 

@@ -17,7 +17,7 @@ from dpviz.families.accelerated import planning, quadratic, theory
 from dpviz.numbers import short
 from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
-from dpviz.privacy.events import Event, of_each
+from dpviz.privacy.events import of_each
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.privacy.releases import Norm
 from dpviz.problems.base import Metric, SmoothFacts, SmoothProblem, check_facts
@@ -141,21 +141,35 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
 
     def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
         """Return the plan for a problem with these facts: its steps, and the events that spend the budget on them."""
-        return self.plan_with(facts, budget, planning.split_budget(self, facts, budget))
+        iterations = self.iterations
+        if self.horizon == "bound" and budget.private:  # without privacy more steps are always better
+            _horizons, _bounds, iterations = planning.bound_by_horizon(self, facts, budget)
+        return self.plan_with(facts, budget, planning.shares(self, facts, budget, iterations))
 
-    def plan_with(self, facts: SmoothFacts, budget: Budget, events: tuple[Event, ...]) -> Plan:
-        """Return the plan whose step t releases its gradient by events[t]; the events must spend the budget."""
-        steps, m = self.steps(facts, len(events)), self.batch_size(facts)
+    def plan_with(self, facts: SmoothFacts, budget: Budget, shares: np.ndarray) -> Plan:
+        """Return the plan of T steps that spend the whole budget in proportion to `shares` (T,), which are those of ε
+        for Laplace noise, of ρ for Gaussian noise."""
+        iterations, m = len(shares), self.batch_size(facts)
+        # prior: charged before the run.
+        events = calibration.calibrated_events(self.noise, budget, shares, m=m, n=facts.n, prior=facts.released)
         sensitivity = facts.gradient_sensitivity(self.norm, m)
         scales = of_each(events, lambda event: noise_scale(event, sensitivity))  # once for each that differs
+        steps, notes = self.steps(facts, iterations), []
+        largest_step = steps.step_size.max()
+        if largest_step * facts.smoothness > 1 + 1e-9:  # above 1 by more than rounding
+            notes.append(f"Step size α = {short(largest_step)} is above 1/L: stable on quadratics, but no error bound.")
+        if self.horizon == "bound" and iterations >= self.iterations and budget.private:
+            notes.append(
+                f"The error bound is smallest at the most steps allowed, T = {iterations:,}: more may be better."
+            )
         plan = Plan.fixed(  # arguments that it does not name become `plan.schedule`: from `step_size` on
             facts,
             budget,
             events,
-            batch_size=np.full(len(events), m),
+            batch_size=np.full(iterations, m),
             noise={"gradient": np.array(scales)},
-            resolved={"iterations": len(events), "smoothness": facts.smoothness, "batch_size": m},
-            notes=self._notes(facts, budget, steps),
+            resolved={"iterations": iterations, "smoothness": facts.smoothness, "batch_size": m},
+            notes=tuple(notes),
             step_size=steps.step_size,
             momentum=steps.momentum,
             restart=steps.restart,
@@ -164,16 +178,6 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         if not is_ours(type(self)):  # a user's update rule: the bound is that of another
             return plan
         return replace(plan, notes=(*plan.notes, *planning.noise_note(self, facts, plan, steps)))
-
-    def _notes(self, facts: SmoothFacts, budget: Budget, steps: theory.Steps) -> tuple[str, ...]:
-        """Return a note if the largest step size is above 1/L, where the error bounds do not hold, and one if the bound
-        chose T and would take more steps than `iterations` allows."""
-        notes, largest_step, count = [], steps.step_size.max(), len(steps.step_size)
-        if largest_step * facts.smoothness > 1 + 1e-9:  # above 1 by more than rounding
-            notes.append(f"Step size α = {short(largest_step)} is above 1/L: stable on quadratics, but no error bound.")
-        if self.horizon == "bound" and count >= self.iterations and budget.private:
-            notes.append(f"The error bound is smallest at the most steps allowed, T = {count:,}: more may be better.")
-        return tuple(notes)
 
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         """Run all R replicates of the plan; yield a snapshot of their iterates at the start and after every step."""
@@ -216,19 +220,12 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
             return None
         return theory.bound(recursion, planning.half_variance(self, facts, plan))
 
-    def expected_on_quadratic(self, plan: Plan, eigenvalues: np.ndarray | None = None) -> np.ndarray:
-        """Return (T+1,) the exact E F(x_t) - F* after t = 0..T steps of the plan on a quadratic, started at the plan's
-        starting point. It replaces the paper's Theorem 3.5 (erratum E10).
-
-        eigenvalues : (d,) of the quadratic's Hessian; None for those that the plan's facts state.
-        """
+    def expected_on_quadratic(self, plan: Plan) -> np.ndarray:
+        """Return (T+1,) the exact E F(x_t) - F* after t = 0..T steps of a plan whose problem is a quadratic, with the
+        eigenvalues and the start that its facts state. It replaces the paper's Theorem 3.5 (erratum E10)."""
         facts = SmoothFacts.of(plan.facts)
-        spectrum = np.array(facts.eigenvalues) if eigenvalues is None else eigenvalues
-        start = np.full(len(spectrum), facts.start)
-        steps = self.steps(facts, plan.iterations)
-        return quadratic.expected_gap(
-            steps, self.dynamics, eigenvalues=spectrum, start=start, noise_variance=self.noise_variance(plan)
-        ).total
+        steps, variance = self.steps(facts, plan.iterations), self.noise_variance(plan)
+        return quadratic.expected_gap(steps, self.dynamics, facts.eigenvalues, facts.start, variance).total
 
     def noise_variance(self, plan: Plan) -> np.ndarray:
         """Return (T,) the variance of the noise in a coordinate of each step's gradient: 2 b² for Laplace noise of
@@ -393,16 +390,10 @@ def compare(method: GradientMethod, plan: Plan) -> ScheduleComparison | None:
     best_shares = optimal_shares(method, plan)
     if best_shares is None:
         return None
-    m = method.batch_size(facts)
-
-    def plan_with_shares(shares: np.ndarray) -> Plan:
-        """Return the same plan with the budget split in proportion to `shares` (T,)."""
-        n, prior = facts.n, facts.released  # prior: charged before the run
-        events = calibration.calibrated_events(method.noise, plan.budget, shares, m=m, n=n, prior=prior)
-        return method.plan_with(facts, plan.budget, events)
-
-    even, optimal = plan_with_shares(np.ones(plan.iterations)), plan_with_shares(best_shares)
-    proven = plan.budget.pure if method.noise == "laplace" else m == facts.n  # where the cost is a sum
+    even = method.plan_with(facts, plan.budget, np.ones(plan.iterations))
+    optimal = method.plan_with(facts, plan.budget, best_shares)
+    # Where the cost is a sum.
+    proven = plan.budget.pure if method.noise == "laplace" else method.batch_size(facts) == facts.n
     return ScheduleComparison(
         yours=_error(method, plan),
         even=_error(method, even),

@@ -81,31 +81,28 @@ def momentum_rates(strong_convexity: float, *, published: bool = False) -> Chart
     )
 
 
-def momenta(step_size: float, strong_convexity: float) -> dict[str, float]:
-    """Return five values of the momentum β by name: the four of the paper's figure 1, and heavy ball's best one."""
-    return {
-        "β = 0": 0.0,
-        "β = 0.3": 0.3,
-        "β = 0.7": 0.7,
-        "β = (1-q)/(1+q)": float(theory.nesterov_momentum(step_size, strong_convexity)),
-        "β = (1-q)²": float(theory.heavy_ball_momentum(step_size, strong_convexity)),
-    }
-
-
 def heavy_ball_on_quadratic(
-    strong_convexity: float, step_size: float, noise_per_step: float, *, iterations: int = 250, published: bool = False
+    strong_convexity: float, step_size: float, noise_per_step: float, *, published: bool = False
 ) -> Chart:
     """Draw the exact error of heavy ball after T steps against T, for each of five momenta, with the best T marked.
 
     The objective is the quadratic with the Hessian diag(μ, 1), as in the paper's figure 1. T steps share one budget, so
     the standard deviation of the noise in each coordinate is T noise_per_step.
 
-    iterations : the largest T. published : adds the paper's curve, which is not a bound on this error (errata E2, E10).
+    published : adds the paper's curve, which is not a bound on this error (errata E2, E10).
     """
+    iterations = 250  # the largest T
+    momenta = {  # the four of the paper's figure 1, and heavy ball's best one
+        "β = 0": 0.0,
+        "β = 0.3": 0.3,
+        "β = 0.7": 0.7,
+        "β = (1-q)/(1+q)": float(theory.nesterov_momentum(step_size, strong_convexity)),
+        "β = (1-q)²": float(theory.heavy_ball_momentum(step_size, strong_convexity)),
+    }
     lines, marks = [], []
     styles = [ArmStyle(hue, dash) for hue, dash in zip((*style.HUES, style.GREY), (*style.DASHES, "dash"), strict=True)]
     horizons = np.arange(iterations + 1)
-    for (name, momentum), arm_style in zip(momenta(step_size, strong_convexity).items(), styles, strict=True):
+    for (name, momentum), arm_style in zip(momenta.items(), styles, strict=True):
         steps = theory.heavy_ball(iterations, step_size, momentum)
         gap = quadratic.expected_gap_by_iterations(
             steps, "heavy_ball", eigenvalues=[strong_convexity, 1.0], start=START, unit=noise_per_step**2
@@ -144,42 +141,34 @@ def decomposition(method: GradientMethod, plan: Plan, *, exact: bool = False, co
         a log-uniform spectrum in [μ, L] that starts, all coordinates equal, at the bound on the initial gap.
     condition : the assumptions of the bound, which its title ends with.
     """
-    title = "Error on a quadratic" if exact else f"Bound on the excess loss{condition}"
-    parts = _quadratic_parts(method, plan) if exact else _bound_parts(method, plan)
+    axes = Axes("Step t", "Error on a quadratic" if exact else f"Bound on the excess loss{condition}", from_zero=True)
+    parts = _quadratic_parts(method, plan) if exact else _bound_parts(method, plan)  # (3, T+1)
+    if parts is None:
+        figure = line_figure([], axes, if_empty=f"No error bound is known for {method.title}.")
+    else:
+        drawable = np.minimum(parts, 1e12)  # errors of an unstable method are too large to draw
+        total = np.minimum(parts.sum(axis=0), 1e12)
+        steps = downsample(np.arange(len(total)), total)  # few indices that draw nearly the same line
+        traces = [  # 16 bits suffice: T is at most 10,000
+            area(steps.astype(np.int16), part[steps], *appearance, group="error")
+            for part, appearance in zip(drawable, _PARTS, strict=True)
+            if part.any()  # such as batch noise without batches
+        ]
+        frame = style.layout(axes, legend_entries=len(traces), height=style.ALONE)
+        step = noise_takes_over(parts)
+        if step is not None:
+            # Its text, and its line.
+            labels, shapes = vertical_line_parts([VerticalLine(step, f"noise takes over: step {step:,}")])
+            frame |= {"annotations": [*frame["annotations"], *labels], "shapes": shapes}
+        figure = go.Figure({"data": traces, "layout": frame})
     return chart(
-        _stacked(parts, title, f"No error bound is known for {method.title}."),
+        figure,
         "What limits accuracy",
         "Error after each step, split into optimisation and noise",
         f"The {'exact error on a quadratic' if exact else 'error bound'} after all steps, split into its parts. What "
         "remains of the start shrinks with more steps, privacy noise grows with them. A step that reads m < n rows "
         "adds batch noise.",
     )
-
-
-def _stacked(parts: np.ndarray | None, title: str, if_unknown: str) -> go.Figure:
-    """Draw the parts (3, T+1) of an error after t = 0..T steps as stacked areas, with a vertical line at the step from
-    which on noise is the larger part.
-
-    parts : optimisation, privacy noise, batch noise; None draws the axes alone, with the sentence `if_unknown`.
-    title : of the vertical axis.
-    """
-    if parts is None:
-        return line_figure([], Axes("Step t", title), if_empty=if_unknown)
-    drawable = np.minimum(parts, 1e12)  # errors of an unstable method are too large to draw
-    total = np.minimum(parts.sum(axis=0), 1e12)
-    steps = downsample(np.arange(len(total)), total)  # few indices that draw nearly the same line
-    traces = [  # 16 bits suffice: T is at most 10,000
-        area(steps.astype(np.int16), part[steps], *appearance, group="error")
-        for part, appearance in zip(drawable, _PARTS, strict=True)
-        if part.any()  # such as batch noise without batches
-    ]
-    frame = style.layout(Axes("Step t", title, from_zero=True), legend_entries=len(traces), height=style.ALONE)
-    step = noise_takes_over(parts)
-    if step is not None:
-        # Its text, and its line.
-        labels, shapes = vertical_line_parts([VerticalLine(step, f"noise takes over: step {step:,}")])
-        frame |= {"annotations": [*frame["annotations"], *labels], "shapes": shapes}
-    return go.Figure({"data": traces, "layout": frame})
 
 
 def noise_takes_over(parts: np.ndarray) -> int | None:
@@ -219,9 +208,17 @@ def _bound_parts(method: GradientMethod, plan: Plan) -> np.ndarray | None:
 
 def _quadratic_parts(method: GradientMethod, plan: Plan) -> np.ndarray:
     """Return (3, T+1) the parts of the exact error on a quadratic that come from the start, from privacy noise and from
-    batch noise. The error is their sum, so each part is the error without the other two."""
+    batch noise. The error is their sum, so each part is the error without the other two.
+
+    If the problem is no quadratic, whose facts state eigenvalues, it is represented by one with eigenvalues that are
+    log-uniform in [μ, L].
+    """
     facts, privacy, batch = _half_variances(method, plan)
-    spectrum, start = _quadratic(facts)
+    if facts.eigenvalues:
+        spectrum, start = np.array(facts.eigenvalues), facts.start
+    else:  # a start whose gap on the quadratic, Σ λ_i start²/2, is the bound on the problem's initial gap
+        spectrum = np.geomspace(facts.strong_convexity, facts.smoothness, _SPECTRUM)
+        start = float(np.sqrt(2 * facts.initial_gap / spectrum.sum()))
     steps = method.steps(facts, plan.iterations)
 
     def error(x_0: float, half_variance: np.ndarray) -> np.ndarray:
@@ -233,19 +230,6 @@ def _quadratic_parts(method: GradientMethod, plan: Plan) -> np.ndarray:
         ).total
 
     return np.array([error(start, 0 * batch), error(0.0, privacy), error(0.0, batch)])
-
-
-def _quadratic(facts: SmoothFacts) -> tuple[np.ndarray, float]:
-    """Return the eigenvalues (k,) of a quadratic that represents a problem, and the value that every coordinate of its
-    starting point has.
-
-    They are the problem's own if it is a quadratic, whose facts state eigenvalues. Else the eigenvalues are log-uniform
-    in [μ, L], and the start is such that its gap, Σ λ_i start²/2, is the bound on the problem's initial gap.
-    """
-    if facts.eigenvalues:
-        return np.array(facts.eigenvalues), facts.start
-    spectrum = np.geomspace(facts.strong_convexity, facts.smoothness, _SPECTRUM)
-    return spectrum, float(np.sqrt(2 * facts.initial_gap / spectrum.sum()))
 
 
 def worst_case(method: HeavyBall, plan: Plan, certificate: Certificate | None) -> Chart:

@@ -161,9 +161,8 @@ def _noise_free_gap(side: Side) -> float:
     """Return F(x_T) - F* after the last step of the side's heavy ball if its gradients had no noise."""
     plan, method = side.plan, side.method(HeavyBall)
     facts = SmoothFacts.of(plan.facts)
-    start = np.full(len(facts.eigenvalues), facts.start)
     steps = method.steps(facts, plan.iterations)
-    gap = quadratic.expected_gap(steps, method.dynamics, facts.eigenvalues, start, noise_variance=0.0)
+    gap = quadratic.expected_gap(steps, method.dynamics, facts.eigenvalues, facts.start, noise_variance=0.0)
     return float(gap.bias[-1])
 
 

@@ -14,7 +14,7 @@ from dpviz.families.accelerated import quadratic, theory
 from dpviz.numbers import short_up
 from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
-from dpviz.privacy.events import Event, Laplace
+from dpviz.privacy.events import Laplace
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, noise_scale, seed_or_random
 from dpviz.problems.base import ProblemSpecification, SmoothFacts
@@ -72,15 +72,15 @@ def release_smoothness(
     return problem.smoothness_of(min(max(float(noisy) + margin, 0.0), problem.feature_radius("l2") ** 2))
 
 
-def suggested_cost(budget: Budget, share: float = SHARE) -> float:
-    """Return the ε at which `release_smoothness` uses about `share` of the budget.
+def suggested_cost(budget: Budget) -> float:
+    """Return the ε at which `release_smoothness` uses about the part SHARE of the budget.
 
     Raises UserError for a budget without a limit.
     """
     if budget.total_epsilon is not None:
-        return share * budget.total_epsilon
+        return SHARE * budget.total_epsilon
     if budget.total_rho is not None:
-        return math.sqrt(2 * share * budget.total_rho)  # Laplace noise of ε costs a ρ of at most ε²/2
+        return math.sqrt(2 * SHARE * budget.total_rho)  # Laplace noise of ε costs a ρ of at most ε²/2
     raise UserError("Without a budget there is nothing to spend on L.", title="No budget for L")
 
 
@@ -150,17 +150,6 @@ class Method(Protocol):
 
     def recursion(self, facts: SmoothFacts, steps: theory.Steps) -> theory.Recursion | None:
         """Return the error bound of these steps, or None where none is known."""
-
-
-def split_budget(method: Method, facts: SmoothFacts, budget: Budget) -> tuple[Event, ...]:
-    """Return the T events, one for each step's noisy gradient, that together spend the whole budget.
-
-    T is the method's number of steps, or the one with the smallest error bound if the method asks for that.
-    """
-    iterations = best_iterations(method, facts, budget) if method.horizon == "bound" else method.iterations
-    m, n = method.batch_size(facts), facts.n
-    weights = shares(method, facts, budget, iterations)
-    return calibration.calibrated_events(method.noise, budget, weights, m=m, n=n, prior=facts.released)
 
 
 def shares(method: Method, facts: SmoothFacts, budget: Budget, iterations: int) -> np.ndarray:
@@ -258,15 +247,6 @@ def noise_note(method: Method, facts: SmoothFacts, plan: Plan, steps: theory.Ste
         "Noise may hide everything: even after the best number of steps the error bound is "
         f"{short_up(bound)}, and that of {about_start} is {short_up(start)}.{rows}",
     )
-
-
-def best_iterations(method: Method, facts: SmoothFacts, budget: Budget) -> int:
-    """Return the number of steps T, up to `method.iterations`, with the smallest error bound if T steps spend the whole
-    budget. Without privacy more steps are always better, so it is the upper limit."""
-    if not budget.private:
-        return method.iterations
-    _horizons, _bounds, best = bound_by_horizon(method, facts, budget)
-    return best
 
 
 def bound_by_horizon(method: Method, facts: SmoothFacts, budget: Budget) -> tuple[np.ndarray, np.ndarray, int]:

@@ -147,25 +147,16 @@ def multistage(
         `iterations` steps in total.
     """
     if isinstance(lengths, str):
-        condition = smoothness / strong_convexity / (relative_step if lengths == "corrected" else 1.0)  # K
-        lengths = _stage_lengths(iterations, condition)
+        root = np.sqrt(smoothness / strong_convexity / (relative_step if lengths == "corrected" else 1.0))  # sqrt(K)
+        lengths = [max(1, int(np.ceil(2 * root * np.log(root))))]
+        while sum(lengths) < iterations:
+            lengths.append(2 ** (len(lengths) + 1) * int(np.ceil(root * np.log(8))))
     if sum(lengths) < iterations:
         raise ValueError(f"the stages have {sum(lengths)} steps, {iterations} are needed")
     stage = np.repeat(np.arange(1, len(lengths) + 1), lengths)[:iterations]
     step_size = relative_step / smoothness * np.where(stage == 1, 1.0, 4.0**-stage)
     restart = np.diff(stage, prepend=1) != 0  # none before the first step
     return Steps(step_size, nesterov_momentum(step_size, strong_convexity), stage, restart)
-
-
-def _stage_lengths(iterations: int, condition: float) -> list[int]:
-    """Return the lengths of as many stages as are needed for `iterations` steps: ceil(2 sqrt(K) ln sqrt(K)) for the
-    first, one step at least, and 2^k ceil(sqrt(K) ln 8) for stage k, where K = condition."""
-    root = np.sqrt(condition)
-    lengths = [max(1, int(np.ceil(2 * root * np.log(root))))]
-    while sum(lengths) < iterations:
-        k = len(lengths) + 1
-        lengths.append(2**k * int(np.ceil(root * np.log(8))))
-    return lengths
 
 
 # -------------------------------------------------------------------------------------------------------- error bounds
@@ -356,26 +347,19 @@ def bound_by_iterations(recursion: Recursion, unit: float, schedule: Schedule, n
     unit : half the expected squared norm of the noise of a single step that gets the whole budget: d (S1/(n eps))^2 for
         Laplace noise with the L1 sensitivity S1/n, d Delta^2 / (4 rho) for Gaussian noise with the L2 sensitivity
         Delta.
+
+    A step with the share w of the total W has half variance unit (W/w)^power. With g = exp(log_weight) the noise part
+    of the bound is unit exp(log_contraction) W^power sum g / w^power, which for the optimal shares
+    w = g^(1/(power + 1)) is unit exp(log_contraction) W^(power + 1).
     """
-    return recursion.initial * np.exp(recursion.log_contraction) + unit * _noise_factor(recursion, schedule, noise)
-
-
-def _noise_factor(recursion: Recursion, schedule: Schedule, noise: Noise) -> Floats:
-    """Return (T,) the noise part of the error bound after T' = 1..T steps that share a budget, if a single step with
-    the whole budget has half variance 1.
-
-    A step with the share w of the total W has half variance (W/w)^power. With g = exp(log_weight) the noise part is
-    exp(log_contraction) W^power sum g / w^power, which for the optimal shares w = g^(1/(power + 1)) is
-    exp(log_contraction) W^(power + 1).
-    """
-    _, log_contraction, log_weight = recursion
+    initial, log_contraction, log_weight = recursion
     power = _POWER[noise]
     # Sums of logarithms, as the weights themselves would overflow.
     if schedule == "uniform":
         log_sum = np.logaddexp.accumulate(log_weight) + power * np.log(np.arange(1, log_weight.size + 1))
     else:
         log_sum = (power + 1) * np.logaddexp.accumulate(log_weight / (power + 1))
-    return np.asarray(np.exp(log_contraction + log_sum))
+    return np.asarray(initial * np.exp(log_contraction) + unit * np.exp(log_contraction + log_sum))
 
 
 def best_iterations(bounds: ArrayLike) -> int:

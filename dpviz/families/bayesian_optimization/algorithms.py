@@ -20,6 +20,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.bayesian_optimization import planning, posterior
 from dpviz.families.bayesian_optimization.batches import BatchRule, Placing
 from dpviz.families.bayesian_optimization.posterior import MIN_NOISE, Matern, solve_triangular
+from dpviz.numbers import short
 from dpviz.privacy import calibration, releases
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import ExpMech, Laplace
@@ -105,13 +106,20 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
         rho = calibration.calibrate_gaussian(budget, ones, m=batch, n=facts.n, prior=facts.released)
         events = calibration.gaussian_events(self.share**2 * rho, m=batch, n=facts.n)  # the share is of μ, and ρ = μ²/2
         scales = [noise_scale(event, facts.gradient_sensitivity(self.clip)) for event in events]
+        notes, noise_length = self._notes(facts), scales[0] * math.sqrt(facts.d)  # all scales are equal
+        if noise_length > self.clip / 2:
+            noise_note = (
+                f"The noise is about {short(noise_length)} long in every step, and no gradient is longer than the "
+                f"clip, {short(self.clip)}: most steps go nowhere. Take fewer steps, more users or a larger budget."
+            )
+            notes = (noise_note, *notes)
         return Plan.fixed(
             facts,
             budget,
             events,
             noise={"gradient": np.array(scales)},
             resolved=self._resolved(facts),
-            notes=planning.warnings(facts, self.clip, scales[0]) + self._notes(facts),  # all scales are equal
+            notes=notes,
             step_size=self.step_size * ones,
             clip=(self.clip if budget.private or self.clip_always else UNCLIPPED) * ones,
         )
@@ -300,7 +308,11 @@ class Gibo(Descent):
 
     def batches(self, facts: TuningFacts) -> BatchRule:
         """Return the rule that chooses the points of every step, for a problem with these facts."""
-        surrogate = self.surrogate.observing(facts.observation_sd, self.noise_factor)
+        variance, minimum = self.surrogate.relative_noise, 1e-10  # the field's own limits are 1e-10 and 100
+        if variance is None:
+            variance, minimum = facts.observation_sd**2, MIN_NOISE
+        noise = min(100.0, max(minimum, variance * self.noise_factor**2))
+        surrogate = self.surrogate.replaced(relative_noise=noise)
         return BatchRule(surrogate, self.placing, *facts.box, self.bias_level, self.batch_size)
 
     def _trainings(self, facts: TuningFacts) -> float:
@@ -316,7 +328,23 @@ class Gibo(Descent):
         }
 
     def _notes(self, facts: TuningFacts) -> tuple[str, ...]:
-        return planning.surrogate_warnings(facts, self.batches(facts))
+        notes, batches = [], self.batches(facts)
+        surrogate = batches.surrogate
+        if surrogate.noise < facts.observation_sd**2:
+            notes.append(
+                f"The process assumes noise of variance {short(surrogate.noise)} and observations have "
+                f"{short(facts.observation_sd**2)}, if a user's loss has variance 1. Assuming too little costs most: "
+                "points come too near, and noise is taken for slopes."
+            )
+        # The size of batches follows from the level, if it is neither set nor that of central differences. The formula
+        # does not hold for quadratic functions, which are known after few evaluations.
+        has_level = batches.size is None and batches.placing.design != "central" and surrogate.kernel != "quadratic"
+        if has_level and batches.closed_form() is None:
+            notes.append(
+                f"No batch of {short(batches.max_size)} points leaves so little unexplained: every step will take "
+                "that many. Raise the bias level, or allow repeats."
+            )
+        return tuple(notes)
 
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
         """Return the bytes of a run: losses, points and factors that every replicate stores, and the temporary arrays

@@ -171,9 +171,24 @@ class BatchRule:
         return best if high >= self.placing.least else self._placed(local, self.placing.least, axes)
 
     def _moved(self, local: LocalPosterior, trial: TrialPosterior) -> TrialPosterior:
-        """Return the trial with its points moved together by an optimiser for the design "joint", else unchanged."""
-        is_joint = self.placing.design == "joint" and len(trial.points) > 0
-        return polished(local, trial, self.low, self.high) if is_joint else trial
+        """Return the trial with its points moved together, by L-BFGS-B on all their coordinates in the box, so that
+        they explain more; the given trial for designs other than "joint", and if that does not succeed.
+
+        Such points take longer to choose, and rely on the process more (THEORY.md, erratum E7).
+        """
+        if self.placing.design != "joint" or not len(trial.points):
+            return trial
+        shape = trial.points.shape
+        result = minimize(
+            lambda flat: unexplained(local, flat.reshape(shape)),
+            trial.points.ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=np.tile(np.array([self.low, self.high]).T, (shape[0], 1)),  # the box, once for each point
+            options={"maxiter": STEPS},
+        )
+        moved = local.trial(result.x.reshape(shape))
+        return moved if moved.unexplained < trial.unexplained else trial
 
     def _placed(self, local: LocalPosterior, count: int, axes: np.ndarray) -> TrialPosterior:
         """Return a trial with the closed-form design of `count` points around theta, along the directions `axes` (d,
@@ -196,25 +211,6 @@ def _first_size(
     no_history = EvaluatedPoints(surrogate, np.empty((0, len(low))))
     middle = no_history.at((rule.low + rule.high) / 2)
     return len(rule._smallest(middle, np.eye(len(low))).points)
-
-
-def polished(local: LocalPosterior, trial: TrialPosterior, low: np.ndarray, high: np.ndarray) -> TrialPosterior:
-    """Return a trial whose points are moved together, by L-BFGS-B on all their coordinates in the box, so that they
-    explain more; the given trial if that does not succeed.
-
-    Such points take longer to choose, and rely on the process more (THEORY.md, erratum E7). low, high : (d,) the box.
-    """
-    shape = trial.points.shape
-    result = minimize(
-        lambda flat: unexplained(local, flat.reshape(shape)),
-        trial.points.ravel(),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=np.tile(np.array([low, high]).T, (shape[0], 1)),  # the box, once for each point
-        options={"maxiter": STEPS},
-    )
-    moved = local.trial(result.x.reshape(shape))
-    return moved if moved.unexplained < trial.unexplained else trial
 
 
 def unexplained(local: LocalPosterior, points: np.ndarray) -> tuple[float, np.ndarray]:

@@ -22,7 +22,7 @@ from dpviz.experiments.plan import Plan, Privacy
 from dpviz.experiments.results import quantiles
 from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.families.bayesian_optimization import algorithms, planning, posterior_slice, texts
-from dpviz.families.bayesian_optimization.forecast import AMPLITUDE, LEVELS, Forecast, biases, trainings_at
+from dpviz.families.bayesian_optimization.forecast import AMPLITUDE, LEVELS, Forecast, prior_trace
 from dpviz.families.bayesian_optimization.planning import Landscape
 from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
@@ -211,7 +211,8 @@ def bias_and_noise(forecast: Forecast) -> Chart:
     elif not forecast.selected:
         figure = nothing(texts.NOT_SELECTED)
     else:
-        lengths, noise = biases(forecast), forecast.advice.noise
+        facts, noise = forecast.facts, forecast.advice.noise
+        lengths = AMPLITUDE * np.sqrt(LEVELS * prior_trace(facts, forecast.method) / facts.d)
         lines = [Line(LEVELS, lengths, "bias", BIAS, value=False)]
         if noise > 0:
             lines.append(_noise(LEVELS, noise))
@@ -249,7 +250,9 @@ def trainings_by_level(forecast: Forecast) -> Chart:
         for label, count in forecast.trainings.items()
         if label != forecast.label
     ]
-    trainings = trainings_at(forecast, levels)
+    method = forecast.method.replaced(batch_size=None)
+    rules = [method.replaced(bias_level=level).batches(forecast.facts) for level in levels.tolist()]
+    trainings = np.array([planning.expected_trainings(batches, method.iterations) for batches in rules])
     figure = line_figure(
         [Line(levels, trainings, forecast.label, BIAS, value=False)],
         Axes("Bias level ω", "Trainings of a run, about", log_x=True, from_zero=True),
@@ -374,7 +377,7 @@ def attacks(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> Chart:
 # -------------------------------------------------------------------------------------------------------------- the run
 
 
-def signal_and_noise(trace: Trace, label: str, noise: float, privacy: str = "") -> Chart:
+def signal_and_noise(trace: Trace, label: str, noise: float, privacy: str) -> Chart:
     """Draw lengths in every step of one DP-GIBO: of the mean clipped gradient, of the bound on its bias for a mean loss
     of norm `AMPLITUDE`, of its true error where gradients are known, and of the noise. Lines are medians over the runs.
 
@@ -472,7 +475,7 @@ def _coordinates(points: np.ndarray) -> dict[str, np.ndarray]:
     return {"x": points[:, 0].astype(np.float32), "y": points[:, 1].astype(np.float32)}
 
 
-def posterior_slice_chart(curve: posterior_slice.PosteriorSlice, title: str, logarithmic: bool, step: int = 1) -> Chart:
+def posterior_slice_chart(curve: posterior_slice.PosteriorSlice, title: str, logarithmic: bool, step: int) -> Chart:
     """Draw the mean loss along one setting, its posterior mean by the Gaussian process with a band of two standard
     deviations, and the evaluated points that the posterior rests on. Not private: it reads the losses.
 

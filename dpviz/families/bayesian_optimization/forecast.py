@@ -64,51 +64,52 @@ class Advice:
         """Reasons for the level, in sentences."""
         if self.noise == 0:
             return f"Without noise every bias shows: take a small bias level, such as {short(self.level)}."
-        sentences = [f"A step's noise is about {short(self.noise)} long.", self._noise_and_bias()]
+        sentences = [f"A step's noise is about {short(self.noise)} long."]
+        if self.balance < MIN_LEVEL:
+            sentences.append(
+                f"The planned bias would be as short at {short(self.balance)}, but runs on the page's first "
+                f"problem gained nothing below {short(self.level)}."
+            )
+        elif self.balance > MAX_LEVEL:
+            # The noise hides the bias at levels below the balance; but a level is a promise of the process, not of the
+            # data, and beyond MAX_LEVEL it is not reliable.
+            limit = f"up to {short_down(self.balance)}" if self.balance < 1 else "of any size"
+            sentences.append(
+                f"It would hide more bias, {limit}, but what a step leaves unexplained rests on the process alone."
+            )
+        else:
+            sentences.append(
+                f"At a bias level of {short(self.level)} the planned bias is about as long; below it you pay for "
+                "trainings whose gain drowns in the noise."
+            )
         if self.swamped:
             sentences.append("The noise is long beside the clip: more users, fewer steps or a larger budget help more.")
         return " ".join(sentences)
 
-    def _noise_and_bias(self) -> str:
-        """Return a sentence that compares the bias at the level with the noise, of which the sentence before speaks."""
-        if self.balance < MIN_LEVEL:
-            return (
-                f"The planned bias would be as short at {short(self.balance)}, but runs on the page's first "
-                f"problem gained nothing below {short(self.level)}."
-            )
-        if self.balance > MAX_LEVEL:
-            # The noise hides the bias at levels below the balance; but a level is a promise of the process, not of the
-            # data, and beyond MAX_LEVEL it is not reliable.
-            limit = f"up to {short_down(self.balance)}" if self.balance < 1 else "of any size"
-            return f"It would hide more bias, {limit}, but what a step leaves unexplained rests on the process alone."
-        return (
-            f"At a bias level of {short(self.level)} the planned bias is about as long; below it you pay for "
-            "trainings whose gain drowns in the noise."
-        )
 
-
-def advice(facts: TuningFacts, budget: Budget, method: Gibo, amplitude: float = AMPLITUDE) -> Advice:
+def advice(facts: TuningFacts, budget: Budget, method: Gibo) -> Advice:
     """Return the recommended bias level for a problem with these facts, at which the planned bias is about as long as
     the noise; it needs no data.
 
-    amplitude : A. Raises UserError under pure ε, which allows no Gaussian noise.
+    Raises UserError under pure ε, which allows no Gaussian noise.
     """
     sigma = float(method.plan(facts, budget).noise["gradient"][0])
-    d, prior = facts.d, _prior_trace(facts, method)
-    balance = (d * sigma / amplitude) ** 2 / prior  # the ω that solves A √(ωP/d) = σ √d
+    d, prior = facts.d, prior_trace(facts, method)
+    balance = (d * sigma / AMPLITUDE) ** 2 / prior  # the ω that solves A √(ωP/d) = σ √d
     level = min(MAX_LEVEL, max(MIN_LEVEL, balance))
     rows = []
     for row_level in sorted({*TABLE_LEVELS, method.bias_level, level}, reverse=True):
         batches = method.replaced(bias_level=row_level, batch_size=None).batches(facts)
-        bias = planning.bias_bound(amplitude, planning.planned_uncertainty(row_level, d, prior))
+        bias = planning.bias_bound(AMPLITUDE, planning.planned_uncertainty(row_level, d, prior))
         trainings = planning.expected_trainings(batches, method.iterations)
         rows.append(Row(row_level, batches.closed_form(), bias, trainings))
     noise = sigma * math.sqrt(d)
     return Advice(level, balance, noise, swamped=noise > method.clip / 2, rows=tuple(rows))
 
 
-def _prior_trace(facts: TuningFacts, method: Gibo) -> float:
-    """Return P in the middle of the box; of a kernel that is not stationary it depends on the point."""
+def prior_trace(facts: TuningFacts, method: Gibo) -> float:
+    """Return P, the trace of the gradient's prior covariance, in the middle of the box; of a kernel that is not
+    stationary it depends on the point."""
     return float(np.trace(method.surrogate.covariance.prior(np.mean(facts.box, axis=0))))
 
 
@@ -168,19 +169,3 @@ def gibo_of(experiment: Experiment) -> tuple[str, Gibo]:
     descents = [arm.algorithm for arm in experiment.arms if isinstance(arm.algorithm, Descent)]
     shared_settings = {name: getattr(descents[0], name) for name in Descent.model_fields} if descents else {}
     return Gibo.title, Gibo().adopting(shared_settings)
-
-
-def biases(forecast: Forecast) -> np.ndarray:
-    """Return (k,) the length of the planned bias of a step's gradient at each of `LEVELS`."""
-    prior = _prior_trace(forecast.facts, forecast.method)
-    return np.asarray(AMPLITUDE * np.sqrt(LEVELS * prior / forecast.facts.d))
-
-
-def trainings_at(forecast: Forecast, levels: np.ndarray) -> np.ndarray:
-    """Return (k,) about the number of trainings of a run of DP-GIBO at each of these bias levels (k,).
-
-    It takes about 0.1 ms a level; with rougher kernels and a hundred settings 6 ms, the first time.
-    """
-    method = forecast.method.replaced(batch_size=None)
-    rules = (method.replaced(bias_level=level).batches(forecast.facts) for level in levels.tolist())
-    return np.array([planning.expected_trainings(batches, method.iterations) for batches in rules])

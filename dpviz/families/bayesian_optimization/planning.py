@@ -18,9 +18,7 @@ from scipy.special import gammainccinv
 
 from dpviz.families.bayesian_optimization.batches import BatchRule
 from dpviz.families.bayesian_optimization.posterior import NOTHING_NEW
-from dpviz.numbers import short
 from dpviz.privacy.accounting import closed_forms
-from dpviz.problems.tuning.tuning import TuningFacts
 
 # --------------------------------------------------------------------------------------------------------------- noise
 
@@ -260,35 +258,3 @@ def expected_batches(batches: BatchRule, steps: int) -> np.ndarray:
         # No point is evaluated after the function is known, if all evaluations of it are kept: their number is cut.
         sizes = np.diff(np.minimum(np.cumsum(sizes), coefficients), prepend=0.0)
     return sizes
-
-
-def warnings(facts: TuningFacts, clip: float, noise: float) -> tuple[str, ...]:
-    """Return a warning if the noise of a step is longer than half the clip, else an empty tuple. noise : σ."""
-    noise_length = noise * math.sqrt(facts.d)
-    if noise_length <= clip / 2:
-        return ()
-    return (
-        f"The noise is about {short(noise_length)} long in every step, and no gradient is longer than the clip, "
-        f"{short(clip)}: most steps go nowhere. Take fewer steps, more users or a larger budget.",
-    )
-
-
-def surrogate_warnings(facts: TuningFacts, batches: BatchRule) -> tuple[str, ...]:
-    """Return warnings about the settings of the Gaussian process: if it assumes less noise than is declared, and if no
-    batch reaches the bias level."""
-    sentences, surrogate = [], batches.surrogate
-    if surrogate.noise < facts.observation_sd**2:
-        sentences.append(
-            f"The process assumes noise of variance {short(surrogate.noise)} and observations have "
-            f"{short(facts.observation_sd**2)}, if a user's loss has variance 1. Assuming too little costs most: "
-            "points come too near, and noise is taken for slopes."
-        )
-    # The size of batches follows from the level, if it is neither set nor that of central differences. The formula does
-    # not hold for quadratic functions, which are known after few evaluations.
-    has_level = batches.size is None and batches.placing.design != "central" and surrogate.kernel != "quadratic"
-    if has_level and batches.closed_form() is None:
-        sentences.append(
-            f"No batch of {short(batches.max_size)} points leaves so little unexplained: every step will take that "
-            "many. Raise the bias level, or allow repeats."
-        )
-    return tuple(sentences)

@@ -162,16 +162,6 @@ class Surrogate(Specification):
         """s, the relative noise; if it is not set, a small number against rounding errors."""
         return MIN_NOISE if self.relative_noise is None else self.relative_noise
 
-    def observing(self, deviation: float, factor: float = 1.0) -> "Surrogate":
-        """Return this process with the noise that it is to assume: a declared standard deviation, times a factor.
-
-        A relative noise that is set replaces the declared one.
-        """
-        variance, minimum = self.relative_noise, 1e-10  # the field's own limits are 1e-10 and 100
-        if variance is None:
-            variance, minimum = deviation**2, MIN_NOISE
-        return self.replaced(relative_noise=min(100.0, max(minimum, variance * factor**2)))
-
     @property
     def covariance(self) -> Kernel:
         """Kernel of the process."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpviz.families.bayesian_optimization.algorithms import Gibo
 from dpviz.families.bayesian_optimization.posterior import EvaluatedPoints, solve_triangular
-from dpviz.problems.tuning.tuning import TuningFacts, TuningProblem
+from dpviz.problems.tuning.tuning import TuningProblem
 
 POINTS = 41  # of the curve
 
@@ -34,17 +34,6 @@ class PosteriorSlice:
     here: float
 
 
-def known_after(method: Gibo, facts: TuningFacts, iterates: np.ndarray) -> tuple[EvaluatedPoints, int]:
-    """Return the evaluated points that the step from the last of the iterates (k, d) of a run uses, and the number of
-    those that it adds."""
-    batches = method.batches(facts)
-    evaluated, n_new = EvaluatedPoints(batches.surrogate, np.empty((0, facts.d))), 0  # none yet
-    for theta in iterates:
-        trial = batches.next_batch(evaluated, theta)
-        evaluated, n_new = trial.evaluated.latest(batches.window), len(trial.points)  # old points and new ones
-    return evaluated, n_new
-
-
 def slice_along(problem: TuningProblem, method: Gibo, iterates: np.ndarray, coordinate: int) -> PosteriorSlice:
     """Compute the mean loss along a coordinate through the last of the iterates (k, d), with the posterior in the step
     from there.
@@ -52,20 +41,22 @@ def slice_along(problem: TuningProblem, method: Gibo, iterates: np.ndarray, coor
     It is a diagnostic: it takes trainings at N evaluated points and `POINTS` points of the curve, and reads the users'
     losses without observation noise.
     """
-    theta = iterates[-1]
-    evaluated, n_new = known_after(method, problem.facts, iterates)
+    batches = method.batches(problem.facts)
+    evaluated, n_new = EvaluatedPoints(batches.surrogate, np.empty((0, problem.facts.d))), 0  # none yet
+    for theta in iterates:
+        trial = batches.next_batch(evaluated, theta)
+        evaluated, n_new = trial.evaluated.latest(batches.window), len(trial.points)  # old points and new ones
     low, high = problem.facts.box
     coordinates = np.linspace(low[coordinate], high[coordinate], POINTS)
-    line = np.tile(theta, (POINTS, 1))
+    line = np.tile(iterates[-1], (POINTS, 1))
     line[:, coordinate] = coordinates
     # The mean losses only, without metrics that take long.
     objective = problem.evaluate({"x": np.concatenate([line, evaluated.points])}, expensive=False)["objective"]
     truth, losses = objective[:POINTS], objective[POINTS:]
     mean, deviation = expected(evaluated, losses, line)
     newest = np.arange(len(losses)) >= len(losses) - n_new
-    return PosteriorSlice(
-        coordinates, truth, mean, deviation, evaluated.points[:, coordinate], losses, newest, float(theta[coordinate])
-    )
+    queries, here = evaluated.points[:, coordinate], float(iterates[-1, coordinate])
+    return PosteriorSlice(coordinates, truth, mean, deviation, queries, losses, newest, here)
 
 
 def expected(evaluated: EvaluatedPoints, losses: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -86,8 +86,13 @@ def expectation(
         by_size = [_median(row, label, signal, rounds) for row in with_label]
         medians[label] = _interpolated(vertices, [row["size"] for row in with_label], by_size)
     uniform = _interpolated(vertices, [row["size"] for row in table], [row["uniform"] for row in table])
-    is_inside = _as_measured(problem) and _inside(vertices, signal, rounds, table)
-    return Expectation(medians, uniform, is_inside)
+    measured_signals = [number for row in table for number in row["signals"]]
+    is_near = (  # up to a factor 2 beyond what was measured, and up to a factor 4 beyond the largest number of rounds
+        min(measured_signals) / 2 <= signal <= 2 * max(measured_signals)
+        and table[0]["size"] / 2 <= vertices <= 2 * table[-1]["size"]
+        and ROUNDS[0] / 2 <= rounds <= 4 * ROUNDS[-1]
+    )
+    return Expectation(medians, uniform, inside=is_near and _as_measured(problem))
 
 
 def medians_by_rows(
@@ -205,14 +210,3 @@ def _interpolated(x: float, xs: Sequence[float], values: Sequence[float]) -> flo
     """Return the value at x, linear in logarithms between the points (xs, values); beyond them that at the edge."""
     logarithms = np.log(np.maximum(values, SMALLEST))
     return float(np.exp(np.interp(math.log(x), np.log(xs), logarithms)))
-
-
-def _inside(vertices: int, signal: float, rounds: int, table: Sequence[Mapping[str, Any]]) -> bool:
-    """Return True if size, signal and rounds are near what was measured: up to a factor 2 beyond its range, and up to
-    a factor 4 beyond the largest number of rounds."""
-    measured_signals = [number for row in table for number in row["signals"]]
-    return (
-        min(measured_signals) / 2 <= signal <= 2 * max(measured_signals)
-        and table[0]["size"] / 2 <= vertices <= 2 * table[-1]["size"]
-        and ROUNDS[0] / 2 <= rounds <= 4 * ROUNDS[-1]
-    )

@@ -72,19 +72,24 @@ def histogram_error(algorithm: AnyAlgorithm, plan: Plan, marginals: Marginals, r
 
 
 def bound_over_rounds(
-    facts: GameFacts, budget: Budget, rounds: Sequence[int], sampling: planning.Sampling = planning.USUAL
+    facts: GameFacts, budget: Budget, rounds: Sequence[int], sampling: planning.Sampling
 ) -> tuple[Floats, Floats]:
     """Return two bounds on the expected gap if T rounds share the budget, for each T >= 2 of `rounds` (k,).
 
     The first (k,) is for the largest step sizes that the budget allows, the second (k,) for the best step sizes up to
     them. In a single pass they bound the gap on the population.
     """
-    at_caps, at_best = np.array([bound_at(facts, budget, count, sampling) for count in rounds]).T
-    return at_caps, at_best
+    at_caps, at_best = [], []
+    for count in rounds:
+        players, largest, unlimited = _steps(facts, budget, count, sampling)
+        best_steps = [min(pair) for pair in zip(largest, unlimited, strict=True)]
+        at_caps.append(_bound(facts, players, largest, count, sampling.batching))
+        at_best.append(_bound(facts, players, best_steps, count, sampling.batching))
+    return np.array(at_caps), np.array(at_best)
 
 
 def bound_over_shares(
-    facts: GameFacts, budget: Budget, shares: Sequence[float], rounds: int, sampling: planning.Sampling = planning.USUAL
+    facts: GameFacts, budget: Budget, shares: Sequence[float], rounds: int, sampling: planning.Sampling
 ) -> tuple[Floats, Floats]:
     """Return the bound on the expected gap after T = `rounds`, and the part of it that depends on the split of the
     budget (section 10.3), for each of `shares` (k,), the share of player x.
@@ -100,17 +105,6 @@ def bound_over_shares(
         paying = [(player, step) for player, step in zip(players, largest, strict=True) if player.oscillation > 0]
         regrets.append(sum(player.log_vertices / (step * rounds) for player, step in paying))
     return np.array(best_bounds), np.array(regrets)
-
-
-def bound_at(
-    facts: GameFacts, budget: Budget, rounds: int, sampling: planning.Sampling = planning.USUAL
-) -> tuple[float, float]:
-    """Return two bounds on the expected gap after `rounds` that share the budget: with the largest step sizes that the
-    budget allows, and with the best step sizes up to them. In a single pass they bound the gap on the population."""
-    players, largest, unlimited = _steps(facts, budget, rounds, sampling)
-    best_steps = [min(pair) for pair in zip(largest, unlimited, strict=True)]
-    at_caps = _bound(facts, players, largest, rounds, sampling.batching)
-    return at_caps, _bound(facts, players, best_steps, rounds, sampling.batching)
 
 
 def _steps(
@@ -141,7 +135,7 @@ def _bound(
     return bound
 
 
-def paper_over_rounds(facts: GameFacts, budget: ApproximateDP, rounds: Floats, draws: int = 1) -> tuple[Floats, Floats]:
+def paper_over_rounds(facts: GameFacts, budget: ApproximateDP, rounds: Floats, draws: int) -> tuple[Floats, Floats]:
     """Return the paper's bound on the gap on the population after T rounds of a single pass, and the part of it that
     Lemma 4.2 adds for drawing the output afresh; (k,) each, for each T of `rounds`.
 

@@ -216,7 +216,7 @@ def gap_by_rows(
     return rows_chart, needed_rows
 
 
-def paper_beside(facts: GameFacts, budget: ApproximateDP, *, draws: int = 1, share_x: float | None = 0.5) -> Chart:
+def paper_beside(facts: GameFacts, budget: ApproximateDP, *, draws: int, share_x: float | None) -> Chart:
     """Draw four bounds on the expected gap against the number of rounds T, up to 2,048.
 
     The direct bound (THEORY.md, section 10.1) with all rows in every round and in a single pass; the paper's bound with

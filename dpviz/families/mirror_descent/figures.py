@@ -160,7 +160,7 @@ def bound_title(one_player: bool) -> str:
     return "Bound on the excess loss" if one_player else "Bound on the duality gap"
 
 
-def accounting_gain(epsilons: Mapping[str, float], about_draws: str = "") -> Chart:
+def accounting_gain(epsilons: Mapping[str, float], about_draws: str) -> Chart:
     """Draw one bar for each way to account for the same draws, the first on top.
 
     epsilons : ε by the name of the accounting (`bounds.paper_costs`); the first one is that of the paper, and stands

@@ -167,13 +167,11 @@ def batch_size(facts: GameFacts, rounds: int, batching: Batching) -> int:
 
 def weights(facts: GameFacts, rounds: int, batching: Batching) -> Floats:
     """Return (T,) the largest total weight of one row in the scores that each round draws from: 0 in the first round,
-    whose draws are uniform."""
-    later_rounds = (
-        theory.weights_full_batch(rounds, facts.n)
-        if batching == "full"
-        else theory.weights_single_pass(rounds, facts.n // rounds)
-    )
-    return np.concatenate([[0.0], later_rounds])
+    whose draws are uniform; later (t-1)/n with all rows in every round, and in a single pass 1/B, the weight of a row
+    in the first block, which is in all later scores."""
+    if batching == "full":
+        return np.arange(rounds) / facts.n
+    return np.concatenate([[0.0], np.full(rounds - 1, 1 / (facts.n // rounds))])
 
 
 def private_steps(

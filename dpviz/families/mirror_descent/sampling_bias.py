@@ -45,13 +45,15 @@ def measure(draws: Sequence[int], dimension: int, repetitions: int, seed: int) -
         for block in _blocks(repetitions, size):
             count = block.stop - block.start
             vertices = source.sample(log_weights, count * size).reshape(count, size)
-            excess[block] = 0.5 * (_squared_norms(vertices, dimension) - 1 / dimension)  # ‖x‖² is 1/d
+            # A number for each pair of repetition and vertex, of which ‖x̂‖² sums the squared shares.
+            cells, counts = np.unique(vertices + dimension * np.arange(count)[:, None], return_counts=True)
+            squared_norms = np.bincount(cells // dimension, weights=(counts / size) ** 2, minlength=count)
+            excess[block] = 0.5 * (squared_norms - 1 / dimension)  # ‖x‖² is 1/d
         means.append(excess.mean())
         errors.append(excess.std(ddof=1) / np.sqrt(repetitions))
     sizes = np.array(draws, dtype=int)
     exact = (1 - 1 / dimension) / (2 * sizes)
-    bound = theory.maurey_value(smoothness=1.0, draws=sizes)
-    return SamplingBias(sizes, np.array(means), np.array(errors), exact, bound)
+    return SamplingBias(sizes, np.array(means), np.array(errors), exact, bound=2 / sizes)
 
 
 def measure_gradient_bias(
@@ -113,8 +115,8 @@ def measure_gradient_spread(
 
 
 def tail(draws: int, excess: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the probability that h(x̂) - h(x) is at least `excess` (k,), above 0: exactly, and its bound (Lemma 3.2);
-    (k,) each.
+    """Compute the probability that h(x̂) - h(x) is at least `excess` (k,), above 0: exactly, and its bound (Lemma 3.2),
+    exp(-K excess²/(2 L₀²)) for an excess over 2 L₁/K; (k,) each.
 
     x is uniform and h(x) = ⟨c, x⟩, with c = 1 on one half of the vertices and -1 on the other, so L₀ = 1 and L₁ = 0.
     Then K (1 + h(x̂))/2, the number of draws from the first half, is binomial. draws : K.
@@ -123,7 +125,7 @@ def tail(draws: int, excess: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     min_count = np.ceil(draws * (1 + excess) / 2 - 1e-9)
     at_least = bdtrc(np.minimum(min_count, draws) - 1, draws, 0.5)  # the probability of more than min_count - 1
     exact = np.where(min_count > draws, 0.0, at_least)
-    return exact, theory.maurey_tail(lipschitz=1.0, draws=draws, excess=excess)
+    return exact, np.exp(-draws * excess**2 / 2)
 
 
 def _mean_deviation(
@@ -162,17 +164,6 @@ def _public_draws(seed: int) -> Mechanisms:
     """Return a source of draws that cost no privacy. It has one replicate, which draws for all repetitions: that is
     much faster than a generator for each."""
     return Mechanisms(Ledger(FixedEvents(()), 1), seed)
-
-
-def _squared_norms(vertices: np.ndarray, dimension: int) -> np.ndarray:
-    """Return (m,) the squared norms ‖x̂‖² of the averages of K drawn vertices, without a table (m, d) of these averages.
-
-    vertices : (m, K) indices of the drawn vertices.
-    """
-    repetitions, size = vertices.shape
-    # A number for each pair of repetition and vertex, of which ‖x̂‖² sums the squared shares.
-    cells, counts = np.unique(vertices + dimension * np.arange(repetitions)[:, None], return_counts=True)
-    return np.bincount(cells // dimension, weights=(counts / size) ** 2, minlength=repetitions)
 
 
 def _blocks(repetitions: int, width: int) -> list[slice]:

@@ -182,9 +182,10 @@ def worst(
     rows in the data. shares : (G,) in the game.
     """
     highest, in_game = int(np.nanargmax(means)), int(np.argmax(weighed))  # indices of groups
+    rows = int(counts[highest])
     text = (
         f"**{groups[highest]}** is worst off with {label}: of all groups it has the highest mean loss, "
-        f"{short(means[highest])} as median over the runs ({_rows(int(counts[highest]))})."
+        f"{short(means[highest])} as median over the runs ({rows:,} row{'s' if rows != 1 else ''})."
     )
     if in_game == highest:
         return text
@@ -287,8 +288,3 @@ def _change(difference: float) -> str:
     if abs(difference) < 5e-5:  # 0 to four decimals
         return "the same"
     return f"{short(abs(difference), 2)} {'more' if difference > 0 else 'less'}"
-
-
-def _rows(count: int) -> str:
-    """Return a number of rows in words: "1 row", "1,200 rows"."""
-    return f"{count:,} row{'s' if count != 1 else ''}"

@@ -43,34 +43,15 @@ class Player(NamedTuple):
 # ------------------------------------------------------------------------------------------- one draw, and their sum
 
 
-def sum_of_squares(rounds: ArrayLike) -> Floats:
-    """Return 0² + 1² + … + (T-1)², which is (T - 1) T (2T - 1)/6."""
-    rounds = np.asarray(rounds, float)
-    return np.asarray((rounds - 1) * rounds * (2 * rounds - 1) / 6)
-
-
-def weights_full_batch(rounds: int, n: int) -> Floats:
-    """Return (T-1,) the weight (t-1)/n of a record in the scores of rounds t = 2..T, if every round reads all records.
-
-    Round 1 is left out, as it draws from the uniform distribution.
-    """
-    return np.arange(1, rounds) / n
-
-
-def weights_single_pass(rounds: int, batch: int) -> Floats:
-    """Return (T-1,) the largest weight of a record in the scores of rounds t = 2..T of a single pass: 1/B, of a record
-    in the first batch, which is in the scores of all later rounds and so pays most."""
-    return np.full(rounds - 1, 1 / batch)
-
-
 def squared_weights(rounds: ArrayLike, n: int, batching: Batching) -> Floats:
     """Return Σ w², the sum over the rounds of the squared weights of the record that pays most.
 
-    It is `sum_of_squares`/n² with full batches, and (T-1)/B² in a single pass, with B = floor(n/T); infinite if T > n.
+    It is (0² + 1² + … + (T-1)²)/n² with full batches, and (T-1)/B² in a single pass, with B = floor(n/T); infinite if
+    T > n.
     """
     rounds = np.asarray(rounds, float)
     if batching == "full_batch":
-        return np.asarray(sum_of_squares(rounds) / n**2)
+        return np.asarray((rounds - 1) * rounds * (2 * rounds - 1) / 6 / n**2)
     with np.errstate(divide="ignore"):  # B = 0 if T > n
         return np.asarray((rounds - 1) / np.floor(n / rounds) ** 2)
 
@@ -141,23 +122,10 @@ def oracle_weight(largest: int, level: ArrayLike = 0) -> Floats:
     return np.asarray(2 * level_constant(largest) + 0.5 ** np.asarray(level, float))
 
 
-def bias_reduced_draws_bound(stop: int) -> int:
-    """Return 3U, the largest number of draws of a player in a run with the bias-reduced oracle.
-
-    Round t makes 2^(N_t + 1) draws and one for the output, and Σ 2^(N_t) <= U = `stop` over at most U rounds.
-    """
-    return 3 * stop
-
-
 # ------------------------------------------------------------------------------------------ averages of drawn vertices
 
 # x̂ is the average of K vertices drawn from the mixed strategy x; h is a function on the simplex with constants L0, L1
 # and L2. The bounds are those of section 5, item 6.
-
-
-def maurey_value(smoothness: float, draws: ArrayLike) -> Floats:
-    """Return the bound 2 L1/K on the bias of a value, |E h(x̂) - h(x)|."""
-    return np.asarray(2 * smoothness / np.asarray(draws, float))
 
 
 def maurey_gradient_bias(smoothness: float, curvature: float, draws: ArrayLike, simplices: int = 1) -> Floats:
@@ -172,12 +140,6 @@ def maurey_second_moment(smoothness: float, curvature: float, draws: ArrayLike, 
     E ‖∇h(x̂) - ∇h(x)‖²_∞, for one simplex with d = `dimension` vertices. curvature : L2."""
     draws = np.asarray(draws, float)
     return np.asarray(2 * (2 * curvature / draws) ** 2 + 4 * smoothness**2 * (1 + math.log(2 * dimension)) / draws)
-
-
-def maurey_tail(lipschitz: float, draws: ArrayLike, excess: ArrayLike) -> Floats:
-    """Return the bound exp(-K excess²/(2 L0²)) on the probability that h(x̂) - h(x) is at least 2 L1/K + excess (Lemma
-    3.2, by bounded differences)."""
-    return np.exp(-np.asarray(draws, float) * np.asarray(excess, float) ** 2 / (2 * lipschitz**2))
 
 
 # ------------------------------------------------------------------------------------------------------- error bounds

@@ -115,6 +115,9 @@ def phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Forecast, .
     is_cut_short = max(stopping.iterations for stopping in stoppings) < plan.resolved["iterations_by_theory"]
     blind = isinstance(method, Descent) and method.curvature == "never"
     theorem_applies = isinstance(method, Descent) and not (is_cut_short or blind) and all_rows
+    # Of the objective, by every step: MIN_DEC of the paper. Curvature steps count only if Hessians are released.
+    names = ["gradient_decrease", "curvature_decrease"] if "hessian" in plan.noise else ["gradient_decrease"]
+    decrease = min((plan.resolved[name] for name in names if name in plan.resolved), default=float("nan"))
     noise_factor = min(stopping.green_at for stopping in stoppings)
     forecasts_of_phases = []
     for number, stopping in enumerate(stoppings, 1):
@@ -129,7 +132,7 @@ def phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Forecast, .
             phase=number,
             phases=len(stoppings),
             stopping=stopping,
-            decrease=least_decrease(plan),
+            decrease=decrease,
             rows=facts.n,
             all_rows=all_rows,
             needed=needed,
@@ -156,15 +159,6 @@ def guarantee(analysis: Analysis, stopping: Stopping, method: NonconvexMethod, p
     failure = FAILURE - certificates - (products + gap)
     line_searches = method.searching_noise(plan) if isinstance(method, LineSearch) else None
     return theory.guarantee(analysis, stopping, failure, iterations=plan.iterations, searching=line_searches)
-
-
-def least_decrease(plan: Plan) -> float:
-    """Return the decrease of the objective that every step of a plan guarantees, MIN_DEC of the paper; nan where the
-    plan does not say. Curvature steps count only if Hessians are released."""
-    names = ["gradient_decrease"]
-    if "hessian" in plan.noise:
-        names.append("curvature_decrease")
-    return min((plan.resolved[name] for name in names if name in plan.resolved), default=float("nan"))
 
 
 def stopping_phase(forecasts_of_phases: tuple[Forecast, ...]) -> Forecast:
@@ -311,8 +305,13 @@ def compare(label: str, method: NonconvexMethod, plan: Plan) -> SplitComparison 
             return None
         return guarantee(analysis, with_share(stopping, current, share), method, plan).factor
 
-    shares = {YOURS: current, EVENLY: EVEN, SOONEST: soonest_green(stopping, current)}
-    green = [with_share(stopping, current, share).recognised_at for share in CURVE.tolist()]
+    def noise_factor(share: float) -> float:
+        """Return the factor by which noise must fall until a run stops at once at a flat point with this share."""
+        return with_share(stopping, current, share).recognised_at
+
+    soonest = minimize_scalar(noise_factor, bounds=HESSIAN_LIMITS, method="bounded", options={"xatol": 1e-3})
+    shares = {YOURS: current, EVENLY: EVEN, SOONEST: float(soonest.x)}
+    green = [noise_factor(share) for share in CURVE.tolist()]
     proven = None
     if forecast.needed is not None:
         shares[PROVEN] = soonest_proven(guarantee(analysis, stopping, method, plan), current)
@@ -351,18 +350,6 @@ def with_share(stopping: Stopping, current: float, share: float) -> Stopping:
         gradient_noise=stopping.gradient_noise * math.sqrt((1 - current) / (1 - share)),
         hessian_noise=stopping.hessian_noise * math.sqrt(current / share),
     )
-
-
-def soonest_green(stopping: Stopping, current: float) -> float:
-    """Return the share of the Hessians with which noise must fall least until a run stops at once at a flat point.
-
-    stopping : the forecast at the share `current`.
-    """
-
-    def factor(share: float) -> float:
-        return with_share(stopping, current, share).recognised_at
-
-    return float(minimize_scalar(factor, bounds=HESSIAN_LIMITS, method="bounded", options={"xatol": 1e-3}).x)
 
 
 def soonest_proven(errors: Guarantee, current: float) -> float:

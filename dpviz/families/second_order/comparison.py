@@ -80,19 +80,20 @@ def rows(
     """
     cells = {label: row[EPSILONS.index(epsilon)] for label, row in table.items()}
     fastest_paper = min(cell.seconds for cell in cells.values() if cell.seconds is not None)
+    losses = {label: f"{runs.samples.mean():.3f} ± {runs.samples.std():.3f}" for label, runs in runs_by_label.items()}
     # Of methods all of whose runs finished; `samples` has a number for each run.
-    times = [runs.seconds for runs in runs_by_label.values() if _converged(runs) == len(runs.samples)]
-    fastest_here = min(times, default=float("nan"))
+    seconds = {label: runs.seconds for label, runs in runs_by_label.items() if _converged(runs) == len(runs.samples)}
+    fastest_here = min(seconds.values(), default=float("nan"))
     return [
         {
             "Method": label,
             "Before": texts.light(lights[label]).partition(":")[0] if label in lights else None,  # symbol and colour
             "Loss, paper": f"{cell.loss:.3f} ± {cell.loss_spread:.3f}",
-            "Loss, here": _loss(runs_by_label.get(label)),
+            "Loss, here": losses.get(label),
             "Finished, paper": ("yes" if cell.finished else "×") + ("" if cell.legible else " (not legible)"),
             "Finished, here": _finished(runs_by_label.get(label)),
             "Time, paper": None if cell.seconds is None else f"{short(cell.seconds / fastest_paper, 2)}×",
-            "Time, here": _time(runs_by_label.get(label), fastest_here),
+            "Time, here": f"{short(seconds[label] / fastest_here, 2)}×" if label in seconds else None,
         }
         for label, cell in cells.items()
     ]
@@ -114,11 +115,6 @@ def _converged(runs: PointRuns) -> int:
     return 0 if runs.endings is None else runs.endings.status.get("converged", 0)
 
 
-def _loss(runs: PointRuns | None) -> str | None:
-    """Return mean and standard deviation of the final loss, which `samples` has for each run; None without runs."""
-    return None if runs is None else f"{runs.samples.mean():.3f} ± {runs.samples.std():.3f}"
-
-
 def _finished(runs: PointRuns | None) -> str | None:
     """Return in words how many runs met the targets, and at which step in the median; None without runs."""
     if runs is None or runs.endings is None:
@@ -127,10 +123,3 @@ def _finished(runs: PointRuns | None) -> str | None:
     is_theirs = 0 < _converged(runs) == runs.endings.finished
     median_stop = f", step {short(runs.endings.median_stop, 4)}" if is_theirs else ""
     return f"{_converged(runs)} of {runs.endings.replicates}{median_stop}"
-
-
-def _time(runs: PointRuns | None, fastest: float) -> str | None:
-    """Return the run time as a multiple of `fastest`; None without runs, and where some did not meet the targets."""
-    if runs is None or _converged(runs) < len(runs.samples):
-        return None
-    return f"{short(runs.seconds / fastest, 2)}×"

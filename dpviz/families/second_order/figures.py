@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 
 from dpviz.experiments.experiment import Arm
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.trace import ArmTrace, Trace
+from dpviz.experiments.trace import Trace
 from dpviz.families.second_order import texts
 from dpviz.families.second_order.advice import PROVEN, SOONEST, YOURS, SplitComparison
 from dpviz.families.second_order.methods.algorithms import NonconvexMethod
@@ -131,7 +131,33 @@ def stopping_test(
     heading, words : of the chart, and of its caption.
     """
     title = trace.metrics[metric].label if metric in trace.metrics else metric
-    figure = _stopping_figure(trace, label, metric, tolerance, title, log_y)
+    axes = Axes("Step t", title, log_y=log_y)
+    steps, values, kinds = _values_by_step(trace, label, metric)
+    traces: list[dict[str, Any]] = []
+    for kind, (word, color, symbol) in KINDS.items():
+        is_kind = kinds == kind
+        if is_kind.any():
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "x": steps[is_kind].astype(np.int32),
+                    "y": values[is_kind].astype(np.float32),
+                    "name": word,
+                    "marker": {"color": color, "symbol": symbol, "size": 7, "opacity": 0.7},
+                    "hovertemplate": f"step %{{x:,}}, {word}: %{{y:,.3~r}}<extra></extra>",
+                }
+            )
+    if len(values):
+        limit = Limit(tolerance, f"tolerance {short(tolerance)}")
+        ends = 0.5, float(steps.max()) + 0.5  # half a step beyond the markers
+        traces.append(limit_line(limit, ends, Scale(log_x=False, log_y=log_y)))
+        frame = style.layout(axes, legend_entries=len(traces))
+        if steps.max() <= FEW_STEPS:
+            frame["xaxis"] |= {"dtick": 1}  # a tick at each step
+        figure = go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
+    else:
+        figure = line_figure([], axes, if_empty="This test was never asked for: no step came so far.")
     return chart(
         figure,
         heading,
@@ -139,26 +165,6 @@ def stopping_test(
         f"{label}: {words}",
         provenance=trace.arm_traces[label].privacy,
     )
-
-
-def _stopping_figure(trace: Trace, label: str, metric: str, tolerance: float, title: str, log_y: bool) -> go.Figure:
-    """Draw the figure of `stopping_test`. title : of the vertical axis."""
-    steps, values, kinds = _values_by_step(trace, label, metric)
-    if not len(values):
-        empty = "This test was never asked for: no step came so far."
-        return line_figure([], Axes("Step t", title, log_y=log_y), if_empty=empty)
-    traces = []
-    for kind, (word, color, symbol) in KINDS.items():
-        is_kind = kinds == kind
-        if is_kind.any():
-            traces.append(_markers(steps[is_kind], values[is_kind], word, color, symbol))
-    limit = Limit(tolerance, f"tolerance {short(tolerance)}")
-    ends = 0.5, float(steps.max()) + 0.5  # half a step beyond the markers
-    traces.append(limit_line(limit, ends, Scale(log_x=False, log_y=log_y)))
-    frame = style.layout(Axes("Step t", title, log_y=log_y), legend_entries=len(traces))
-    if steps.max() <= FEW_STEPS:
-        frame["xaxis"] |= {"dtick": 1}  # a tick at each step
-    return go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
 
 
 def _values_by_step(trace: Trace, label: str, metric: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -171,38 +177,19 @@ def _values_by_step(trace: Trace, label: str, metric: str) -> tuple[np.ndarray, 
     _, kinds = trace.arm_traces[label].series(KIND.name)
     if not len(values):
         return np.empty(0), np.empty(0), np.empty(0)
-    runs = max(1, MAX_POINTS // len(values))
-    steps = _steps_of_records(trace.arm_traces[label], iterations, values.shape[1])[:, :runs]
-    values, kinds = values[:, :runs], kinds[: len(values), :runs]  # a record may have been added since `values`
-    is_drawn = np.isfinite(values) & (steps >= 1)
-    return steps[is_drawn], values[is_drawn], kinds[is_drawn]
-
-
-def _steps_of_records(arm_trace: ArmTrace, iterations: np.ndarray, runs: int) -> np.ndarray:
-    """Return (k, R) for each of k records and R runs the step from which the record's values are.
-
-    It is the iteration of the record, or the last step of a run that has ended before; 0 where an earlier record has
-    the same values.
-
-    iterations : (k,) of the records.
-    """
-    stopped_at = arm_trace.stopped_at if len(arm_trace.stopped_at) else np.full(runs, -1)  # -1: it goes on
+    # (k, R) for each record the step from which its values are: its iteration, or the last step of a run that has ended
+    # before; 0 where an earlier record has the same values.
+    stopped_at = trace.arm_traces[label].stopped_at
+    if not len(stopped_at):
+        stopped_at = np.full(values.shape[1], -1)  # -1: it goes on
     last_steps = np.where(stopped_at < 0, iterations[-1], stopped_at)  # (R,)
     previous = np.concatenate([[-1], iterations[:-1]])
-    return np.where(previous[:, None] < last_steps, np.minimum(iterations[:, None], last_steps), 0)
-
-
-def _markers(x: np.ndarray, y: np.ndarray, name: str, color: str, symbol: str) -> dict[str, Any]:
-    """Return the trace of markers at steps x (m,) with values y (m,), of one kind of step in the legend."""
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": x.astype(np.int32),
-        "y": y.astype(np.float32),
-        "name": name,
-        "marker": {"color": color, "symbol": symbol, "size": 7, "opacity": 0.7},
-        "hovertemplate": f"step %{{x:,}}, {name}: %{{y:,.3~r}}<extra></extra>",
-    }
+    steps = np.where(previous[:, None] < last_steps, np.minimum(iterations[:, None], last_steps), 0)
+    runs = max(1, MAX_POINTS // len(values))
+    steps, values = steps[:, :runs], values[:, :runs]
+    kinds = kinds[: len(values), :runs]  # a record may have been added since `values`
+    is_drawn = np.isfinite(values) & (steps >= 1)
+    return steps[is_drawn], values[is_drawn], kinds[is_drawn]
 
 
 def spent_by_purpose(
@@ -211,7 +198,7 @@ def spent_by_purpose(
     purposes: Mapping[str, str],
     ceiling: float,
     *,
-    before: float = 0.0,
+    before: float,
     title: str = "Privacy spent, ρ",
     words: str = "",
 ) -> Chart:
@@ -223,20 +210,6 @@ def spent_by_purpose(
     objective.
     title : of the axis. words : of the caption.
     """
-    figure = _spent_figure(trace, label, purposes, ceiling, before=before, title=title)
-    return chart(
-        figure,
-        "What the budget went to",
-        "Privacy spent after each step, stacked by purpose, and the ceiling",
-        f"{label}: {words}",
-        provenance=trace.arm_traces[label].privacy,
-    )
-
-
-def _spent_figure(
-    trace: Trace, label: str, purposes: Mapping[str, str], ceiling: float, *, before: float, title: str
-) -> go.Figure:
-    """Draw the figure of `spent_by_purpose`, which explains the arguments."""
     parts: list[tuple[str, np.ndarray]] = []  # word for the legend, and mean charge after each record
     iterations = np.array(trace.arm_traces[label].iterations, dtype=int)  # a record may be added from now on
     for name, word in purposes.items():
@@ -246,24 +219,32 @@ def _spent_figure(
     if before and parts:
         parts.insert(0, ("function value", np.full(len(iterations), before)))
     parts = [(word, part) for word, part in parts if part[-1] > 0]
-    if not parts:
-        return line_figure([], Axes("Step t", title), if_empty="Nothing has been charged so far.")
-    total = float(sum(part[-1] for _, part in parts))
-    # By the order of `purposes`, charged or not; there may be fewer than the three that have a colour.
-    appearances = dict(zip(("function value", *purposes.values()), _PARTS, strict=False))
-    traces = [area(iterations.astype(np.int32), part, word, *appearances[word], group="spent") for word, part in parts]
-    share = f"used {short(100 * total / ceiling, 2)} % of the ceiling {short_up(ceiling)}"
-    frame = style.layout(
-        Axes("Step t", title, from_zero=True), notes=[share], legend_entries=len(traces) + 1, height=SPENT_HEIGHT
+    axes = Axes("Step t", title, from_zero=True)
+    if parts:
+        total = float(sum(part[-1] for _, part in parts))
+        # By the order of `purposes`, charged or not; there may be fewer than the three that have a colour.
+        appearances = dict(zip(("function value", *purposes.values()), _PARTS, strict=False))
+        records = iterations.astype(np.int32)
+        traces = [area(records, part, word, *appearances[word], group="spent") for word, part in parts]
+        share = f"used {short(100 * total / ceiling, 2)} % of the ceiling {short_up(ceiling)}"
+        frame = style.layout(axes, notes=[share], legend_entries=len(traces) + 1, height=SPENT_HEIGHT)
+        if total >= _MIN_SPENT * ceiling:
+            ends = np.array([0, iterations[-1]], dtype=np.int32)
+            traces.append(
+                {"type": "scatter", "mode": "lines", "x": ends, "y": np.full(2, ceiling, dtype=np.float32)}
+                | {"name": "ceiling", "hoverinfo": "skip"}
+                | {"line": {"color": style.PALETTE["spent"], "dash": "dashdot", "width": 1.5}}
+            )
+        figure = go.Figure({"data": traces, "layout": frame})
+    else:
+        figure = line_figure([], axes, if_empty="Nothing has been charged so far.")
+    return chart(
+        figure,
+        "What the budget went to",
+        "Privacy spent after each step, stacked by purpose, and the ceiling",
+        f"{label}: {words}",
+        provenance=trace.arm_traces[label].privacy,
     )
-    if total >= _MIN_SPENT * ceiling:
-        ends = np.array([0, iterations[-1]], dtype=np.int32)
-        traces.append(
-            {"type": "scatter", "mode": "lines", "x": ends, "y": np.full(2, ceiling, dtype=np.float32)}
-            | {"name": "ceiling", "hoverinfo": "skip"}
-            | {"line": {"color": style.PALETTE["spent"], "dash": "dashdot", "width": 1.5}}
-        )
-    return go.Figure({"data": traces, "layout": frame})
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,7 +308,20 @@ def noise_against_tolerances(ratios: Mapping[str, tuple[float, float]]) -> Chart
         names_with_test = [name for name in names if ratios[name][test] > 0]
         if names_with_test:
             values = np.array([ratios[name][test] for name in names_with_test])
-            traces.append(_bars(names_with_test, values, word, color, pattern))
+            traces.append(
+                {
+                    "type": "bar",
+                    "orientation": "h",
+                    "x": np.minimum(values, FARTHEST).astype(np.float32),
+                    "y": names_with_test,
+                    "name": word,
+                    "text": [short(value, 2) for value in values.tolist()],
+                    "textposition": "outside",  # a number in a thin or short bar would be too small to read
+                    "cliponaxis": False,
+                    "marker": {"color": color, "pattern": {"shape": pattern, "size": 6, "solidity": 0.2}},
+                    "hovertemplate": f"%{{y}}, {word}: %{{text}}<extra></extra>",
+                }
+            )
     is_cut_off = any((trace["x"] >= FARTHEST).any() for trace in traces)
     notes = [f"bars end at {FARTHEST:g}"] if is_cut_off else []
     height = max(style.HEIGHT, 110 + 36 * len(names))  # room for two numbers, one below the other, in each pair of bars
@@ -343,19 +337,3 @@ def noise_against_tolerances(ratios: Mapping[str, tuple[float, float]]) -> Chart
         "A run stops where a noisy number is within its tolerance. Left of the line the noise allows that; far "
         "right of it no place looks flat, however good it is.",
     )
-
-
-def _bars(names: Sequence[str], values: np.ndarray, name: str, color: str, pattern: str) -> dict[str, Any]:
-    """Return the trace with the bars of one test, `name`: values (k,) of k methods by name, cut off at FARTHEST."""
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "x": np.minimum(values, FARTHEST).astype(np.float32),
-        "y": list(names),
-        "name": name,
-        "text": [short(value, 2) for value in values.tolist()],
-        "textposition": "outside",  # a number in a thin or short bar would be too small to read
-        "cliponaxis": False,
-        "marker": {"color": color, "pattern": {"shape": pattern, "size": 6, "solidity": 0.2}},
-        "hovertemplate": f"%{{y}}, {name}: %{{text}}<extra></extra>",
-    }

@@ -44,19 +44,6 @@ def constants(problem: nonconvex.NonconvexModel, missing: str = "") -> str:
         left out, too; "" if there is nothing to say.
     """
     sizes = "n and d count" if missing in ("", "fill") else "d counts"  # n depends on which rows are dropped
-    sentences = [
-        (
-            "Ranges and categories are enforced, and rows longer than 1 are scaled to it, whatever the data are; "
-            f"{sizes} as known."
-        ),
-        _following(problem),
-        *_stated(problem),
-    ]
-    return " ".join([*sentences, phrase(f"missing_{missing}")] if missing else sentences)
-
-
-def _following(problem: nonconvex.NonconvexModel) -> str:
-    """Return a sentence that names the constants that follow from the loss."""
     follows_by_name = {
         "G": problem.smoothness is None,
         "M": problem.hessian_lipschitz is None,
@@ -65,16 +52,16 @@ def _following(problem: nonconvex.NonconvexModel) -> str:
         "that of the Hessian": problem.hessian_bound == "tight",
     }
     names = ", ".join(name for name, follows in follows_by_name.items() if follows)
-    return f"{names[0].upper()}{names[1:]} and the least possible curvature follow from the loss."
-
-
-def _stated(problem: nonconvex.NonconvexModel) -> list[str]:
-    """Return a sentence for each constant that does not follow from the loss: where it is from, and whether it holds
-    for every data set."""
-    facts = problem.facts()
-    assumed = {constant.symbol: constant for constant in facts.assumed}
+    sentences = [
+        (
+            "Ranges and categories are enforced, and rows longer than 1 are scaled to it, whatever the data are; "
+            f"{sizes} as known."
+        ),
+        f"{names[0].upper()}{names[1:]} and the least possible curvature follow from the loss.",
+    ]
+    # Of each other constant, where it is from, and whether it holds for every data set.
+    assumed = {constant.symbol: constant for constant in problem.facts().assumed}
     declared = {"G": problem.smoothness, "M": problem.hessian_lipschitz, "Γ": problem.gap}
-    sentences = []
     for symbol, value in declared.items():
         if value is None:
             continue
@@ -90,36 +77,32 @@ def _stated(problem: nonconvex.NonconvexModel) -> list[str]:
             sentences.append(f"{symbol} = {short(value)} is declared, and holds: it is no less than what follows.")
     if problem.hessian_bound == "spectral":
         sentences.append("The sensitivity of the Hessian is the published one, larger than what follows from the loss.")
-    return sentences
+    if missing:
+        sentences.append(phrase(f"missing_{missing}"))
+    return " ".join(sentences)
 
 
 def ended(endings: advice.RunEndings) -> str:
-    """Return a sentence on how the runs of a method ended, which begins with their number."""
-    if not endings.finished:
+    """Return a sentence on how the runs of a method ended, which begins with their number: the median step at which
+    those stopped that stopped by themselves, and, if it may be shown, how many of them meet both targets there."""
+    finished, solved = endings.finished, endings.solved
+    if not finished:
         return f"none of {endings.runs} runs stopped by itself."
-    return f"{endings.finished} of {endings.runs} stopped, {when_and_where(endings)}."
+    if solved is None:
+        where = ""
+    elif not solved:
+        where = f", **{'not' if finished == 1 else 'none'} within both targets: only flat**"
+    elif finished == 1:
+        where = ", **within both targets**"
+    else:
+        where = f", **{'all' if solved == finished else solved} within both targets**"
+    step = "median step" if finished > 1 else "step"
+    return f"{finished} of {endings.runs} stopped, {step} {short(endings.median_step, 4)}{where}."
 
 
 def when(endings: advice.RunEndings) -> str:
     """Return a sentence with the median step at which those runs stopped that stopped by themselves."""
     return f"{'Median step' if endings.finished > 1 else 'Step'} {short(endings.median_step, 4)}."
-
-
-def when_and_where(endings: advice.RunEndings) -> str:
-    """Return in words the median step at which those runs stopped that stopped by themselves, and, if it may be shown,
-    how many of them meet the targets of gradient and curvature there."""
-    where = "" if endings.solved is None else f", **{_where(endings.solved, endings.finished)}**"
-    step = "median step" if endings.finished > 1 else "step"
-    return f"{step} {short(endings.median_step, 4)}{where}"
-
-
-def _where(solved: int, finished: int) -> str:
-    """Return in words that `solved` of `finished` runs are at points that meet both targets."""
-    if finished == 1:
-        return "within both targets" if solved else "not within both targets: only flat"
-    if not solved:
-        return "none within both targets: only flat"
-    return "all within both targets" if solved == finished else f"{solved} within both targets"
 
 
 def targets(gradient: np.ndarray, curvature: np.ndarray) -> str:

@@ -460,11 +460,6 @@ class Stopping:
         return self.iterations < self.in_a_row
 
     @property
-    def hurried(self) -> bool:
-        """True if the phase may end on the way to such a point, however small the noise is."""
-        return self.iterations < self.approach + self.in_a_row
-
-    @property
     def recognised(self) -> bool:
         """True if a run stops at once when it gets to such a point: it waits at most GREEN times as long as it must."""
         return self.waiting_time <= GREEN * self.in_a_row
@@ -491,7 +486,9 @@ class Stopping:
     def green_at(self) -> float:
         """Factor by which noise must fall until the forecast is green: at most 1 if it is green now; infinite if no
         factor suffices."""
-        return math.inf if self.hurried else self._min_factor(lambda other: other.light == "green")
+        if self.iterations < self.approach + self.in_a_row:  # it may end on the way there, however small the noise is
+            return math.inf
+        return self._min_factor(lambda other: other.light == "green")
 
     @property
     def recognised_at(self) -> float:

@@ -84,8 +84,10 @@ class ConversionState:
         self.norm[replicates] = np.linalg.norm(gradient, axis=1)
         self.used[replicates] += size
         self.evaluations[replicates] += size * evaluations
+        new_move = self.move[replicates] - self.layout.step_size * gradient
+        excess = np.linalg.norm(new_move, axis=1, keepdims=True) / self.layout.move  # above 1: it is too long
         move = np.zeros_like(self.move)  # replicates that take no part any more stay where they are
-        move[replicates] = shortened(self.move[replicates] - self.layout.step_size * gradient, self.layout.move)
+        move[replicates] = new_move / np.maximum(1.0, excess)
         self.move = np.where(self.lost[:, None], 0.0, move)
         if self.layout.ends(t):
             is_valid = self.active & ~self.lost
@@ -103,11 +105,6 @@ class ConversionState:
             # A replicate is exhausted after the epoch that it returns.
             status.append("diverged" if is_lost else "running" if is_active else "exhausted")
         return Snapshot(t, {"x": self.output}, released, active=self.active, status=tuple(status))
-
-
-def shortened(moves: np.ndarray, longest: float) -> np.ndarray:
-    """Return the moves (R, d), each shortened to the length `longest` if it is longer."""
-    return np.asarray(moves / np.maximum(1.0, np.linalg.norm(moves, axis=1, keepdims=True) / longest))
 
 
 MOST_STEPS = 20_000  # the upper limit of the setting
@@ -248,14 +245,6 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
         directions = min(self.directions_per_row or facts.d, facts.d)
         return Layout(length, epochs, first, batch, move, step, directions, self._follows)
 
-    def stationarity_radius(self, facts: ValueFacts, layout: Layout) -> float:
-        """Return r + R_w, the radius to which bounds on the stationarity of an epoch's average refer: within it some
-        convex combination of gradients is as short as the bound says.
-
-        r is the smoothing radius, R_w the largest distance of a point of the epoch from the average.
-        """
-        return facts.radius + theory.path_radius(layout.length, layout.move, self.fresh_start)
-
     def plan(self, facts: ValueFacts, budget: Budget) -> Plan:
         """Return the plan for a problem with these facts: epochs, batches, and the events that spend the budget."""
         layout = self.layout(facts)
@@ -264,6 +253,9 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
                 "The values of this problem have no bounded range. Clip by the Lipschitz constant.",
                 title="Algorithm and problem do not fit",
             )
+        # r + R_w, to which bounds on the stationarity of an epoch's average refer: within it some convex combination of
+        # gradients is as short as the bound says. r is the smoothing radius.
+        radius = facts.radius + theory.path_radius(layout.length, layout.move, self.fresh_start)
         ends = np.arange(1, layout.epochs + 1) * layout.length
         return Plan.fixed(
             facts,
@@ -282,7 +274,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
                 "rows_used": round(float(layout.sizes.sum())),
                 "longest_move": layout.move,
                 "directions": layout.directions,
-                "stationarity_radius": self.stationarity_radius(facts, layout),
+                "stationarity_radius": radius,
                 "reach": theory.reach(layout.length, layout.epochs, layout.move, self.fresh_start),
             },
             notes=self._notes(facts, layout, budget.private),

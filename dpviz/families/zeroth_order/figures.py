@@ -477,14 +477,41 @@ def norms(trace: Trace, plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle
     )
 
 
-def bound_parts(bounds: Mapping[str, Bound], facts: ValueFacts, without: Sequence[str] = ()) -> Chart:
+def bound_parts(bounds: Mapping[str, Bound], facts: ValueFacts, without: Sequence[str]) -> Chart:
     """Draw the three parts of each method's bound as stacked bars, and a line at L, from which on a bound says nothing.
 
     bounds : by label. without : labels of the methods that have none.
     """
     guess = f" {texts.GUESS}" if bounds and facts.guessed else ""
     left_out = f" Without a bound: {', '.join(without)}." if without else ""
-    figure = _stacked(bounds, facts.lipschitz, texts.condition(facts.guessed))
+    names = list(bounds)[::-1]  # the first on top
+    traces = []
+    for part, (word, color, pattern) in zip(("travel", "regret", "oracle"), PARTS, strict=True):
+        fill = {"shape": pattern, "size": 6, "solidity": 0.3, "fillmode": "overlay"}
+        traces.append(
+            {
+                "type": "bar",
+                "orientation": "h",
+                "x": np.array([getattr(bounds[name], part) for name in names], dtype=np.float32),
+                "y": names,
+                "name": word,
+                "marker": {"color": color, "pattern": fill},
+                "hovertemplate": f"%{{y}}, {word}: %{{x:,.3~r}}<extra></extra>",
+            }
+        )
+    if bounds:
+        totals = [f"{name} {short_up(bound.total)}" for name, bound in bounds.items()]
+        pairs = [", ".join(totals[i : i + 2]) for i in range(0, len(totals), 2)]  # each fits on a line, on a phone, too
+        beyond = f"beyond the line at L = {short(facts.lipschitz)} a bound says nothing"
+        axes = Axes(f"{BOUND}{texts.condition(facts.guessed)}", "")
+        frame = style.layout(axes, notes=[f"in all: {pairs[0]}", *pairs[1:], beyond], legend_entries=len(PARTS))
+        frame["xaxis"] |= {"rangemode": "tozero"}
+        frame["yaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": names, "automargin": True}
+        frame["shapes"] = [limit_across(facts.lipschitz)]
+        figure = go.Figure({"data": traces, "layout": frame | {"barmode": "stack", "hovermode": "closest"}})
+    else:
+        empty = "No bound is known for these methods and this function."
+        figure = line_figure([], Axes(BOUND, ""), if_empty=empty)
     return chart(
         figure,
         "What the bound promises",
@@ -496,43 +523,9 @@ def bound_parts(bounds: Mapping[str, Bound], facts: ValueFacts, without: Sequenc
     )
 
 
-def _stacked(bounds: Mapping[str, Bound], lipschitz: float, condition: str) -> go.Figure:
-    """Draw the three parts of each bound as stacked bars, a bar per method, with a line at L = `lipschitz`.
-
-    condition : words that follow the name of the axis, under which the bounds hold.
-    """
-    if not bounds:
-        empty = "No bound is known for these methods and this function."
-        return line_figure([], Axes(BOUND, ""), if_empty=empty)
-    names = list(bounds)[::-1]  # the first on top
-    parts = np.array([(bounds[name].travel, bounds[name].regret, bounds[name].oracle) for name in names])
-    traces = [_bars(names, values, *appearance) for values, appearance in zip(parts.T, PARTS, strict=True)]
-    totals = [f"{name} {short_up(bounds[name].total)}" for name in bounds]
-    pairs = [", ".join(totals[i : i + 2]) for i in range(0, len(totals), 2)]  # each fits on a line, on a phone, too
-    notes = [f"in all: {pairs[0]}", *pairs[1:], f"beyond the line at L = {short(lipschitz)} a bound says nothing"]
-    frame = style.layout(Axes(f"{BOUND}{condition}", ""), notes=notes, legend_entries=len(PARTS))
-    frame["xaxis"] |= {"rangemode": "tozero"}
-    frame["yaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": names, "automargin": True}
-    frame["shapes"] = [limit_across(lipschitz)]
-    return go.Figure({"data": traces, "layout": frame | {"barmode": "stack", "hovermode": "closest"}})
-
-
 def nothing(why: str) -> go.Figure:
     """Return an empty figure with a sentence that says why there is nothing to draw."""
     return line_figure([], Axes("", ""), if_empty=why)
-
-
-def _bars(names: list[str], values: np.ndarray, word: str, color: str, pattern: str) -> dict[str, Any]:
-    """Return the trace of one part, `word`, of all bars: the values (k,) of this part for k methods by name."""
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "x": values.astype(np.float32),
-        "y": names,
-        "name": word,
-        "marker": {"color": color, "pattern": {"shape": pattern, "size": 6, "solidity": 0.3, "fillmode": "overlay"}},
-        "hovertemplate": f"%{{y}}, {word}: %{{x:,.3~r}}<extra></extra>",
-    }
 
 
 def stationarity(trace: Trace, metric: str, styles: Mapping[str, ArmStyle], privacy: str) -> Chart:

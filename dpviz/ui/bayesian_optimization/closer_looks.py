@@ -4,11 +4,10 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
 import streamlit as st
 
 from dpviz.families.bayesian_optimization import figures, planning, texts
-from dpviz.families.bayesian_optimization.forecast import AMPLITUDE, Forecast
+from dpviz.families.bayesian_optimization.forecast import AMPLITUDE, Forecast, prior_trace
 from dpviz.families.bayesian_optimization.planning import Landscape
 from dpviz.numbers import short
 from dpviz.specification import Control
@@ -88,10 +87,8 @@ def _steps(panel: Panel, view: PlanView) -> None:
         return
     method, facts = forecast.method, forecast.facts
     step = min(method.step_size, 1 / landscape.smoothness)  # the bounds hold for step sizes up to 1/L
-    # The variance of the gradient before any observation, summed over coordinates, at the middle of the box.
-    prior = float(np.trace(method.surrogate.covariance.prior(np.mean(facts.box, axis=0))))
-    # AMPLITUDE is the declared size of the mean loss around the iterates.
-    bias = planning.bias_bound(AMPLITUDE, planning.planned_uncertainty(method.bias_level, facts.d, prior))
+    uncertainty = planning.planned_uncertainty(method.bias_level, facts.d, prior_trace(facts, method))
+    bias = planning.bias_bound(AMPLITUDE, uncertainty)  # AMPLITUDE: of the mean loss around the iterates, declared
     left, right = st.columns(2, gap="medium")
     with left:
         charts.show(figures.bound_by_steps(forecast, landscape, step, bias), panel.key("chart_steps"))

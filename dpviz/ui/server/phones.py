@@ -79,8 +79,7 @@ class _Hall:
     def __init__(self, room: Room) -> None:
         self.streams: dict[str, _Stream] = {}
         self._loop = asyncio.get_running_loop()
-        # Called for changes of what phones show, as opposed to answers; `close` ends these calls.
-        self.close = room.listen(self._wake_from_any_thread, scenes_only=True)
+        self.close = room.listen(self._wake_from_any_thread)  # `close` ends these calls
 
     def _wake_from_any_thread(self) -> None:
         with suppress(RuntimeError):  # the server has ended

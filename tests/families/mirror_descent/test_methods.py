@@ -413,7 +413,7 @@ def test_synthetic_data_pays_for_the_queries_only() -> None:
     for draws in (1, 4):
         plan = SyntheticData(iterations=128, draws=draws).plan(facts, RHO)
         assert (plan.schedule["range_x"] == 0).all() and len(plan.events) == 127
-        rho = draws * plan.resolved["step_size_y"] ** 2 * float(theory.sum_of_squares(128)) / (2 * facts.n**2)
+        rho = draws * plan.resolved["step_size_y"] ** 2 * float(theory.squared_weights(128, facts.n, "full_batch")) / 2
         assert accountants.total(plan.events, "rho") == pytest.approx(rho, rel=1e-3)
         assert plan.resolved["step_size_x"] == pytest.approx(2 * math.sqrt(math.log(480) / 128))
     paper = SyntheticData(iterations=128, accounting="paper")

@@ -1,14 +1,17 @@
 """Costs of draws, bounds, rounds and the settings of the paper, against the verified values of THEORY.md."""
 
 import math
+import typing
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from dpviz.families.mirror_descent import rates, theory
+from dpviz.families.mirror_descent import planning, rates, theory
 from dpviz.privacy.accounting.closed_forms import exponential_rho, zcdp_rho
+from dpviz.problems.games.matrix_games import MatrixGame
 from tests.oracles import games
 
 DELTA = 1e-6
@@ -42,15 +45,18 @@ def test_cost_of_one_draw() -> None:
     assert theory.rho_of_draws(eta, 5) == pytest.approx(5 * eta**2 / 8)
 
 
+def weights(rounds: int, n: int, batching: theory.Batching) -> np.ndarray:
+    facts = replace(MatrixGame().facts(), n=n)
+    return planning.weights(facts, rounds, "full" if batching == "full_batch" else "single")
+
+
 def test_weights_and_their_squares() -> None:
-    assert theory.weights_full_batch(5, 10).tolist() == [0.1, 0.2, 0.3, 0.4]
-    assert theory.weights_single_pass(4, 8).tolist() == [0.125] * 3
-    assert theory.sum_of_squares([1, 2, 5]).tolist() == [0, 1, 30]
+    assert weights(5, 10, "full_batch").tolist() == [0.0, 0.1, 0.2, 0.3, 0.4]
+    assert weights(4, 32, "single_pass").tolist() == [0.0, 0.125, 0.125, 0.125]
     rounds = np.array([1, 2, 7, 64])
-    full = [np.sum(theory.weights_full_batch(t, 5000) ** 2) for t in rounds]
-    assert theory.squared_weights(rounds, 5000, "full_batch") == pytest.approx(full)
-    single = [np.sum(theory.weights_single_pass(t, 5000 // t) ** 2) for t in rounds]
-    assert theory.squared_weights(rounds, 5000, "single_pass") == pytest.approx(single)
+    for batching in typing.get_args(theory.Batching):
+        squares = [np.sum(weights(t, 5000, batching) ** 2) for t in rounds]
+        assert theory.squared_weights(rounds, 5000, batching) == pytest.approx(squares)
     assert theory.squared_weights([1, 3], 2, "single_pass").tolist() == [0, math.inf]
 
 
@@ -59,17 +65,15 @@ def test_caps_spend_exactly_the_budget(batching: theory.Batching) -> None:
     players = [theory.Player(math.log(60), 13.3, 13.3, 1.0, 3), theory.Player(math.log(3), 6.7, 6.7)]
     n, rounds, shares = 3000, 20, (0.8, 0.2)
     batch = n // rounds
-    full = batching == "full_batch"
-    weights = theory.weights_full_batch(rounds, n) if full else theory.weights_single_pass(rounds, batch)
     caps = theory.capped_steps(players, shares, RHO, rounds, n, batching)
     for player, share, cap in zip(players, shares, caps, strict=True):
-        ranges = 2 * player.oscillation * cap * weights
+        ranges = 2 * player.oscillation * cap * weights(rounds, n, batching)[1:]  # the first round is free
         spent = games.accumulated_rho(ranges, player.draws)
         assert spent.shape == (rounds,) and spent[0] == 0 and (np.diff(spent) > 0).all()
         assert spent[-1] == pytest.approx(share * RHO)
         closed = (
             games.tau_full_batch(rounds, n, RHO, player.oscillation, player.draws, share)
-            if full
+            if batching == "full_batch"
             else games.tau_single_pass(rounds, batch, RHO, player.oscillation, player.draws, share)
         )
         assert float(cap) == pytest.approx(float(closed))
@@ -126,7 +130,7 @@ def test_sampling_a_quadratic_costs_exactly_what_maurey_says(draws: int) -> None
     excess = (1 - x @ x) / (2 * draws)
     within_four_errors((sampled**2).sum(1) / 2 - x @ x / 2, excess)
     within_four_errors((sampled * (sampled - x)).sum(1), 2 * excess)
-    assert excess <= float(theory.maurey_value(1.0, draws))
+    assert excess <= 2 / draws  # the bound, 2 L₁/K
     assert 2 * excess <= theory.sampling_bias([theory.Player(math.log(7), 2.0, 2.0, 1.0, draws)])
 
 

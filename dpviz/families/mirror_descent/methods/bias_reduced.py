@@ -70,7 +70,8 @@ class BiasReduced(planning.GameAlgorithm[Game]):
                 "Lower U or B.",
                 title="Not enough rows",
             )
-        max_draws = theory.bias_reduced_draws_bound(self.stop_level)  # of each player, in the whole run
+        # Of each player, in the whole run: round t makes 2^(N_t + 1) draws and one for the output, and Σ 2^(N_t) ≤ U.
+        max_draws = 3 * self.stop_level
         row_weight = float(theory.oracle_weight(top_level)) / unit  # the largest, at N = 0; a row is in one gradient
         split = planning.shares(facts, None if self.split == "bound" else self.share_x, pure=budget.pure)
         oscillations = (facts.oscillation_x, facts.oscillation_y)

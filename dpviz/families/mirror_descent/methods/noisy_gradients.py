@@ -3,7 +3,7 @@ gradients, as is usual: descent-ascent, and mirror descent."""
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -14,7 +14,6 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates, theory
 from dpviz.families.mirror_descent.methods.algorithms import ACCOUNTING, BATCHES, BATCHING, frequencies, softmax
 from dpviz.privacy import calibration
-from dpviz.privacy.batches import Batch
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Seq
 from dpviz.privacy.mechanisms import Mechanisms
@@ -313,7 +312,11 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         rho = calibration.calibrate_gaussian(budget, np.ones(uses), m=facts.n, n=facts.n, prior=facts.released)[0]
         # L2 sensitivities of both gradients: one row moves each of the d coordinates by up to `change` / batch.
         changes = (facts.change_x * math.sqrt(facts.d_x) / batch, facts.change_y * math.sqrt(facts.d_y) / batch)
-        share_x, share_y = self._shares(facts, rho, changes)
+        share_x, share_y = planning.shares(facts, self.share_x)
+        if self.split == "bound" and planning.both_pay(facts) and math.isfinite(rho):  # infinite without privacy
+            noise_of_all = [change / math.sqrt(2 * rho) for change in changes]  # if a player had all of ρ
+            best_x, _ = theory.optimal_noisy_shares(planning.players(facts), noise_of_all, self.geometry)
+            share_x, share_y = best_x, 1 - best_x
         releases = [Gaussian(mu=math.sqrt(2 * share * rho)) for share in (share_x, share_y) if share]  # ρ = μ²/2
         event: Event = releases[0] if len(releases) == 1 else Seq(tuple(releases))  # of one round
         scales = [  # standard deviation of the noise: sensitivity/μ
@@ -334,17 +337,6 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
             step_size_y=np.full(rounds, steps[1]),
         )
 
-    def _shares(self, facts: GameFacts, rho: float, changes: Sequence[float]) -> tuple[float, float]:
-        """Return the shares of ρ of the two players: as set, or those with the smallest bound on the gap.
-
-        rho : cost of a round. changes : L2 sensitivities of both players' gradients.
-        """
-        if self.split == "own" or not planning.both_pay(facts) or not math.isfinite(rho):  # infinite: no privacy
-            return planning.shares(facts, self.share_x)
-        noise_of_all = [change / math.sqrt(2 * rho) for change in changes]  # if a player had all of ρ
-        best_x, _ = theory.optimal_noisy_shares(planning.players(facts), noise_of_all, self.geometry)
-        return planning.shares(facts, best_x)
-
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         """Run all R replicates, and yield the averages of their strategies after each round."""
         check_facts(problem, plan.facts)
@@ -360,22 +352,16 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         for t in range(1, plan.iterations + 1):
             batch = next(blocks) if blocks is not None else mechanisms.batch(plan.events[t - 1])
             queries = problem.noisy_gradients(*strategies, batch)  # of both gradients, to which noise is to be added
-            gradients = self._released(queries, batch, pays)
+            # With noise for a player that pays, and as it is for one whose gradient reads no data.
+            g_x, g_y = (batch.gaussian(query) if pay else query.value for query, pay in zip(queries, pays, strict=True))
             steps = (plan.schedule["step_size_x"][t - 1], plan.schedule["step_size_y"][t - 1])
             totals = (totals[0] + strategies[0], totals[1] + strategies[1])
-            for gradient in gradients:
+            for gradient in (g_x, g_y):
                 diverged |= ~(np.abs(gradient).max(axis=1) <= DIVERGED)  # "not at most" is true of NaN, too
             # Replicates that diverged are frozen where they were, and marked.
-            gradients = tuple(np.where(diverged[:, None], 0.0, g) for g in gradients)  # type: ignore[assignment]
-            strategies, sums = self.advance(strategies, sums, (-gradients[0], gradients[1]), steps)
+            g_x, g_y = (np.where(diverged[:, None], 0.0, gradient) for gradient in (g_x, g_y))
+            strategies, sums = self.advance(strategies, sums, (-g_x, g_y), steps)
             yield Snapshot(t, {"x": totals[0] / t, "y": totals[1] / t}, status=divergence_status(diverged))
-
-    @staticmethod
-    def _released(queries: tuple[Query, Query], batch: Batch, pays: list[bool]) -> Pair:
-        """Return both players' gradients (R, d): with noise for a player that pays, and as they are for one whose
-        gradient reads no data."""
-        x, y = (batch.gaussian(query) if paid else query.value for query, paid in zip(queries, pays, strict=True))
-        return x, y
 
 
 class EuclideanGradient(NoisyGradients):

@@ -312,11 +312,15 @@ class WholeTable(Descent):
 
     @model_validator(mode="after")
     def _products_need_even_noise(self) -> Self:
-        steps.check_noise(self.hessian_products, self.hessian_noise)
+        if self.hessian_products is not None and self.hessian_noise != "goe":
+            raise ValueError("products with a Hessian need noise that is even in all directions (GOE)")
         return self
 
     def products(self, facts: NonconvexFacts) -> int | None:
-        return steps.products_by_theory(self.hessian_products, self.hessian_noise, facts)
+        # By theory products are taken only with too many columns for matrices, and only with noise that allows them.
+        if self.hessian_products is None and (self.hessian_noise != "goe" or facts.d <= MOST_COLUMNS):
+            return None
+        return min(self.hessian_products or steps.USUAL_PRODUCTS, facts.d)
 
 
 class ShortStep(WholeTable):
@@ -359,18 +363,6 @@ class ShortStep(WholeTable):
         )
         return replace(plan, noise_varies=plan.noise_varies or self.at_state)  # then the gradient's, with the point
 
-    def _certifies(self, facts: NonconvexFacts) -> bool:
-        """Return True if the smallest eigenvalue is released before the Hessian. Raises UserError if there are too many
-        columns for that."""
-        if not (self.certificate and self.releases_hessians(facts)):
-            return False
-        if facts.d > MOST_COLUMNS:
-            raise UserError(
-                f"It takes whole Hessians, too large with more than {MOST_COLUMNS} columns. Do not ask for it first.",
-                title="Too many columns for the smallest eigenvalue",
-            )
-        return True
-
     def _phases(self, budget_split: BudgetSplit, facts: NonconvexFacts) -> tuple[Phase, ...]:
         """Return the phases of a plan, with the budget of an iteration split between gradient and curvature test.
 
@@ -380,10 +372,15 @@ class ShortStep(WholeTable):
         lengths, shares = self.lengths(facts), self.shares(facts)
         if not self.releases_hessians(facts):
             return planning.split_into_phases(budget_split, lengths, shares, {"gradient": 1.0}, carry_over=False)
-        certificate_share = CERTIFICATE_SHARE if self._certifies(facts) else 0.0
-        test_shares: dict[Purpose, float] = {"hessian": 1 - certificate_share}  # parts of what the test may spend
-        if certificate_share:
-            test_shares["certificate"] = certificate_share
+        test_shares: dict[Purpose, float] = {"hessian": 1.0}  # parts of what the test may spend
+        if self.certificate:
+            if facts.d > MOST_COLUMNS:
+                raise UserError(
+                    f"It takes whole Hessians, too large with more than {MOST_COLUMNS} columns. Do not ask for it "
+                    "first.",
+                    title="Too many columns for the smallest eigenvalue",
+                )
+            test_shares = {"hessian": 1 - CERTIFICATE_SHARE, "certificate": CERTIFICATE_SHARE}
         by_gradient, by_curvature = self.decreases(facts)
         if self.split == "decrease" and self.phases == "one" and by_curvature > by_gradient:
             (length,) = lengths
@@ -397,7 +394,7 @@ class ShortStep(WholeTable):
         weights: dict[Purpose, float] = {"gradient": 1 - self.hessian_share}
         weights |= {purpose: self.hessian_share * share for purpose, share in test_shares.items()}
         # Each certificate of the first phase would count as the most expensive release, a Hessian: nine times its cost.
-        carry_over = self.carry_over and not certificate_share
+        carry_over = self.carry_over and not self.certificate
         return planning.split_into_phases(budget_split, lengths, shares, weights, carry_over)
 
     def _measured(self, problem: NonconvexRisk, releases: Releases) -> NoisyDerivatives:

@@ -25,7 +25,7 @@ from dpviz.families.second_order.methods.releases import (
     within_bounds,
 )
 from dpviz.families.second_order.theory import Analysis, Search
-from dpviz.problems.nonconvex.nonconvex_risk import MOST_COLUMNS, NonconvexFacts, NonconvexRisk
+from dpviz.problems.nonconvex.nonconvex_risk import NonconvexRisk
 from dpviz.problems.nonconvex.symmetric import Shape, eigenvalue_seconds, lanczos, smallest_eigenpair, unpacked
 from dpviz.specification import number
 
@@ -128,7 +128,16 @@ class CurvatureTest:
         gradients : (R', d) the noisy gradients of `rows`.
         """
         if self.certificate is not None:
-            rows, gradients = self._uncertified(state, rows, gradients, self.certificate)
+            releases, problem = self.measured.releases, self.measured.problem
+            can_pay = releases.payable("certificate", rows)
+            rows, gradients = state.keep(rows, can_pay, otherwise="budget"), gradients[can_pay]
+            if len(rows):  # a query needs a replicate at least
+                query = problem.smallest_eigenvalue(state.x[rows])
+                noisy = releases.gaussian(query, "certificate", rows)[:, 0]  # from (R', 1)
+                state.released[NOISY_CURVATURE.name][rows] = noisy
+                is_certified = noisy >= self.certificate.levels(state.iteration, rows)
+                state.stop(rows[is_certified])
+                rows, gradients = rows[~is_certified], gradients[~is_certified]
         rows, values, directions = self._lowest(state, rows, gradients)
         state.released[NOISY_CURVATURE.name][rows] = values
         is_flat = values >= -self.tolerance
@@ -144,22 +153,6 @@ class CurvatureTest:
         seconds = 2 * eigenvalue_seconds(matrices.shape[-1])  # for a replicate; with eigenvectors twice as long
         pairs = compute_in_slices(eigenpairs, seconds, matrices, gradients[goes_on])
         return rows, pairs[:, 0], pairs[:, 1:]
-
-    def _uncertified(
-        self, state: State, rows: np.ndarray, gradients: np.ndarray, certificate: Certificate
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Release the smallest eigenvalue for `rows`, stop those that pass the certificate, and return the others with
-        their noisy gradients."""
-        releases, problem = self.measured.releases, self.measured.problem
-        can_pay = releases.payable("certificate", rows)
-        rows, gradients = state.keep(rows, can_pay, otherwise="budget"), gradients[can_pay]
-        if not len(rows):  # a query needs a replicate at least
-            return rows, gradients
-        noisy = releases.gaussian(problem.smallest_eigenvalue(state.x[rows]), "certificate", rows)[:, 0]  # from (R', 1)
-        state.released[NOISY_CURVATURE.name][rows] = noisy
-        is_certified = noisy >= certificate.levels(state.iteration, rows)
-        state.stop(rows[is_certified])
-        return rows[~is_certified], gradients[~is_certified]
 
 
 class NoCurvatureTest:
@@ -267,24 +260,6 @@ PRODUCTS: Any = number(
     help="Lanczos' method looks at a noisy Hessian through k products, never at its entries; more where k settle "
     "nothing. Needs GOE noise. By theory: all entries; with more than 300 columns, 40 products.",
 )
-
-
-def products_by_theory(stated: int | None, shape: Shape, facts: NonconvexFacts) -> int | None:
-    """Return the number of products with a noisy Hessian that a curvature test takes; None if it takes all entries.
-
-    stated : the setting; None for the choice by theory, which takes products only with too many columns for matrices,
-        and only with noise for which that is possible. There are at most d products.
-    """
-    if stated is None and (shape != "goe" or facts.d <= MOST_COLUMNS):
-        return None
-    return min(stated or USUAL_PRODUCTS, facts.d)
-
-
-def check_noise(stated: int | None, shape: Shape) -> None:
-    """Raise ValueError if the setting asks for products with a Hessian whose noise is not the same in all
-    directions."""
-    if stated is not None and shape != "goe":
-        raise ValueError("products with a Hessian need noise that is even in all directions (GOE)")
 
 
 @dataclass(frozen=True)

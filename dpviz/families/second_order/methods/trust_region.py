@@ -170,14 +170,10 @@ class TrustRegion(NonconvexMethod):
         noise."""
         return replace(super().analysis(facts), bare=self.trust_radius == "published")
 
-    def target(self, facts: NonconvexFacts) -> float:
-        """Return α_TR, the tolerance of the method on a problem with these facts."""
-        return theory.trust_region_target(self.analysis(facts))
-
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
         """Return the plan for a problem with these facts: a gradient and a Hessian in every iteration, paid for
         together."""
-        target = self.target(facts)
+        target = theory.trust_region_target(self.analysis(facts))  # α_TR
         by_theory = theory.trust_region_iterations(facts.gap, target, facts.hessian_lipschitz)
         iterations = min(by_theory, self.iterations)
         published_radius = target / facts.hessian_lipschitz
