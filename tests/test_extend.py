@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpviz.extend import Algorithm, Budget, Mechanisms, Plan, SmoothFacts, SmoothProblem, Snapshot
+from dpviz.extend import Algorithm, Budget, Mechanisms, Metric, Plan, SmoothFacts, SmoothProblem, Snapshot
 from dpviz.extend import check_facts, laplace_events, noise_scale, number
 
 
@@ -68,6 +68,25 @@ class Restless(Descent):
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         for snapshot in super().run(problem, plan, mechanisms):
             yield Snapshot(snapshot.iteration, {"x": snapshot.output["x"] + np.random.default_rng().random()})
+
+
+class Poisson(Descent):
+    kind: ClassVar[str] = "mine.poisson"
+
+    def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
+        return Plan.fixed(facts, budget, laplace_events(np.full(1, 0.1), 2, facts.n, "poisson"))
+
+
+class Counting(Descent):
+    kind: ClassVar[str] = "mine.counting"
+    metrics: ClassVar = (Metric("count", "Count", released=True),)
+    each: bool = True
+
+    def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        for snapshot in super().run(problem, plan, mechanisms):
+            t = snapshot.iteration
+            counts = {"count": np.full(mechanisms.replicates, t) if self.each else t} if t else {}
+            yield Snapshot(t, snapshot.output, counts)
 """
 DATA = (np.zeros((20, 1)), np.ones(20))
 
@@ -98,6 +117,8 @@ def test_a_method_of_one_s_own_is_planned_run_and_audited(mine: object) -> None:
     assert wrong.violation or wrong.faulty
     with pytest.raises(dpviz.UserError, match=r"mechanisms\.public"):  # it keeps its claim, and would be refuted
         dpviz.audit(mine.Restless(iterations=3), claim, neighbours=pair, runs=4000, seed=1)  # type: ignore[attr-defined]
+    with pytest.raises(dpviz.UserError, match="one size"):  # batches of random size are not replayed
+        dpviz.audit(mine.Poisson(), claim, neighbours=pair, runs=10, seed=1)  # type: ignore[attr-defined]
     unlike = dpviz.table((np.linspace(0, 1, 20)[:, None], np.ones(20)), positive=1, bounds=(0, 1))
     pair = extend.neighbours(dpviz.LogisticRegression(data=unlike, clip=0.01), (1.0, 1.0), (1.0, -1.0))
     with pytest.raises(dpviz.UserError, match="other rows"):  # a batch would not be the one that the replays have
@@ -107,6 +128,18 @@ def test_a_method_of_one_s_own_is_planned_run_and_audited(mine: object) -> None:
             extend.neighbours(problem, *rows)
     with pytest.raises(dpviz.UserError):
         extend.neighbours(dpviz.LogisticRegression(), (1.0,), (2.0,))
+
+
+def test_a_metric_has_a_number_for_each_repeat_at_the_steps_that_give_one(mine: object) -> None:
+    right, wrong = (
+        dpviz.Experiment(dpviz.Quadratic(), mine.Counting(each=each), epsilon=1)  # type: ignore[attr-defined]
+        for each in (True, False)
+    )
+    iterations, counts = right.run().series("Mine", "count")
+    np.testing.assert_array_equal(counts[1:, 0], iterations[1:])
+    assert len(iterations) == 6 and np.isnan(counts[0]).all()
+    with pytest.raises(dpviz.UserError, match="'count'"):
+        wrong.run()
 
 
 def test_a_problem_of_one_s_own_on_a_table_is_not_public_and_must_count_what_the_table_cost() -> None:

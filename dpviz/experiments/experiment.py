@@ -603,6 +603,12 @@ class _Run:
         if snapshot.internal:
             internal = self._problem.evaluate(snapshot.internal, expensive)
             diagnostics |= {INTERNAL + name: value for name, value in internal.items()}
+        for name, value in {**snapshot.released, **diagnostics}.items():
+            if np.shape(value) != (snapshot.replicates,):  # a user's mistake
+                raise UserError(
+                    f"{name!r} has the shape {np.shape(value)}, not ({snapshot.replicates},).",
+                    title="A metric needs one number for each repeat",
+                )
         points = None if self._plane is None else self._plane.project(snapshot.output)
         self._arm_trace.append(snapshot, diagnostics, self.seconds, self._spent(snapshot.iteration), points)
         self._is_recorded, self._record_seconds[expensive] = True, self._clock() - start
