@@ -273,12 +273,8 @@ class Specification(BaseModel):
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def replaced(self, **changes: Any) -> Self:
-        """Return a validated copy with some fields changed (pydantic's `model_copy` does not validate).
-
-        Fields that were never stated get their default anew, as it may depend on the others.
-        """
-        stated = {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
-        return type(self)(**stated | changes)
+        """Return a validated copy with some fields changed (pydantic's `model_copy` does not validate)."""
+        return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | changes)
 
     def adopting(self, settings: Mapping[str, Any]) -> Self:
         """Return a validated copy with those of `settings` for which the class has a field. Raises UserError if the

@@ -117,6 +117,8 @@ def test_a_method_of_one_s_own_is_planned_run_and_audited(mine: object) -> None:
     assert wrong.violation or wrong.faulty
     with pytest.raises(dpviz.UserError, match=r"mechanisms\.public"):  # it keeps its claim, and would be refuted
         dpviz.audit(mine.Restless(iterations=3), claim, neighbours=pair, runs=4000, seed=1)  # type: ignore[attr-defined]
+    with pytest.raises(dpviz.UserError, match="replaced"):  # they hold if a row is added or removed
+        experiment.replaced(arms=mine.Poisson()).plans()  # type: ignore[attr-defined]
     with pytest.raises(dpviz.UserError, match="one size"):  # batches of random size are not replayed
         dpviz.audit(mine.Poisson(), claim, neighbours=pair, runs=10, seed=1)  # type: ignore[attr-defined]
     unlike = dpviz.table((np.linspace(0, 1, 20)[:, None], np.ones(20)), positive=1, bounds=(0, 1))

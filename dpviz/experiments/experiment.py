@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -23,8 +23,8 @@ from dpviz.one_thread import one_thread, steps_on_one_thread
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
-from dpviz.privacy.events import grouped
-from dpviz.privacy.ledger import Ledger
+from dpviz.privacy.events import grouped, relation
+from dpviz.privacy.ledger import Filter, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, seed_or_random
 from dpviz.problems.base import Condition, Facts, Metric, Problem, ProblemSpecification, check_facts
 from dpviz.specification import Specification, is_ours, number
@@ -222,6 +222,16 @@ class Experiment(Displayed, Specification):
                 )
         return self
 
+    def replaced(self, **changes: Any) -> Self:
+        """Return a validated copy with some fields changed.
+
+        A seed and further replicates that public data have do not pass to data that are not public.
+        """
+        copy = super().replaced(**changes)
+        if self.public and not copy.public:
+            return super().replaced(**{"seed": None, "replicates": 1} | changes)
+        return copy
+
     @property
     def public(self) -> bool:
         """True if the data are public: only then may results be stored for other users, and runs be repeated."""
@@ -311,6 +321,13 @@ class Experiment(Displayed, Specification):
                     f"The budget is {row_budget.describe()}, and what is released costs {row_budget.symbol} = "
                     f"{short_up(cost, 4)}. A plan may spend `budget.left(facts.released)`, an ε, ρ or μ².",
                     title=f"The plan of {arm.label} does not keep its budget",
+                )
+            allowed = plan.terms.allowed.values() if isinstance(plan.terms, Filter) else plan.events
+            if relation(allowed) not in (None, facts.relation):
+                raise UserError(
+                    "They hold if a row is added or removed, and this guarantee is for one that is replaced. Draw "
+                    "batches without replacement.",
+                    title=f"{arm.label} draws Poisson batches",
                 )
         if self.seeded:
             plan = replace(plan, seeded=True)
