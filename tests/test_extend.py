@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -149,6 +150,7 @@ def test_a_problem_of_one_s_own_on_a_table_is_not_public_and_must_count_what_the
         data: extend.DatasetSpecification | None = None
         costs: bool = True
         table: extend.DatasetSpecification | None = None
+        tables: tuple[extend.DatasetSpecification, ...] = ()
 
         def facts(self) -> extend.SmoothFacts:
             return extend.SmoothFacts(n=20, d=1, released=self.released if self.costs else ())
@@ -167,9 +169,20 @@ def test_a_problem_of_one_s_own_on_a_table_is_not_public_and_must_count_what_the
         dpviz.Experiment(Unsaid(data=data), dpviz.GradientDescent(3)).metrics()  # type: ignore[call-arg]
     with pytest.raises(dpviz.UserError, match=r"released=self\.released"):
         wrong.plans()
-    with pytest.raises(dpviz.UserError, match=r"rows are public") as refusal:  # else it would be public
-        dpviz.Experiment(Mine(table=data), dpviz.GradientDescent(3)).plans()  # type: ignore[call-arg]
-    assert "'table'" in refusal.value.title
+
+    class Wrapper(extend.DatasetSpecification):
+        inner: extend.DatasetSpecification
+
+        def facts(self) -> extend.DatasetFacts:
+            return self.inner.facts()
+
+        def raw_rows(self, tables: Any) -> Any:
+            return self.inner.raw_rows(tables)
+
+    for name, rows in {"table": data, "tables": (data,), "data": Wrapper(inner=data)}.items():
+        with pytest.raises(dpviz.UserError, match=r"rows are public") as refusal:  # else it would be public, or free
+            dpviz.Experiment(Mine(**{name: rows}), dpviz.GradientDescent(3)).plans()  # type: ignore[call-arg]
+        assert repr(name) in refusal.value.title
 
 
 def test_a_method_with_another_update_rule_does_not_have_the_error_bound_of_its_parent() -> None:

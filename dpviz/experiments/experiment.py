@@ -27,7 +27,7 @@ from dpviz.privacy.events import grouped, relation
 from dpviz.privacy.ledger import Filter, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, seed_or_random
 from dpviz.problems.base import Condition, Facts, Metric, Problem, ProblemSpecification, check_facts
-from dpviz.specification import Specification, is_ours, number
+from dpviz.specification import Specification, classes_in, is_ours, number
 
 LAST_RECORD = 0.5  # seconds that all methods together may take to record their last state when a run is stopped
 EXPENSIVE = 20  # records of a run with diagnostics that are declared expensive, the two ends included
@@ -305,10 +305,12 @@ class Experiment(Displayed, Specification):
                 title=f"The facts of the problem '{self.problem.title}' leave out what its data cost",
             )
         for name, part in vars(self.problem).items():
-            if name != "data" and isinstance(part, RowsSpecification):
+            inner = [*classes_in(part)][name == "data" :]  # without the class of the data set itself
+            if any(issubclass(cls, RowsSpecification) and cls.public is not True for cls in inner):
                 raise UserError(
-                    "This field alone says whether rows are public, whose they are, and what their ranges cost.",
-                    title=f"The field {name!r} of the problem '{self.problem.title}' must be called `data`",
+                    "Declare them by the field `data`, as one data set that holds no other: it alone says whether rows "
+                    "are public, whose they are, and what their ranges cost.",
+                    title=f"The problem '{self.problem.title}' has rows in the field {name!r}",
                 )
         budget, k = arm.budget or self.budget, self.problem.rows_per_person
         row_budget = budget.of_row(k)
