@@ -14,7 +14,7 @@ import os
 import re
 import textwrap
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -377,6 +377,16 @@ def registered(base: type[Specification]) -> list[type[Specification]]:
 def is_ours(cls: type) -> bool:
     """Return true if a class is one of dpviz, not of a user."""
     return cls.__module__.startswith("dpviz.")
+
+
+def classes_in(part: object) -> Iterator[type]:
+    """Yield the classes of a specification and of all that it holds."""
+    inner: Iterable[object] = part if isinstance(part, tuple) else ()
+    if isinstance(part, Specification):
+        yield type(part)
+        inner = vars(part).values()
+    for value in inner:
+        yield from classes_in(value)
 
 
 class _errors_as_sentences:

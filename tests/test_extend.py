@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpviz.extend import Algorithm, Budget, Mechanisms, Plan, SmoothFacts, SmoothProblem, Snapshot
+from dpviz.extend import Algorithm, Budget, Mechanisms, Metric, Plan, SmoothFacts, SmoothProblem, Snapshot
 from dpviz.extend import check_facts, laplace_events, noise_scale, number
 
 
@@ -68,6 +69,25 @@ class Restless(Descent):
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         for snapshot in super().run(problem, plan, mechanisms):
             yield Snapshot(snapshot.iteration, {"x": snapshot.output["x"] + np.random.default_rng().random()})
+
+
+class Poisson(Descent):
+    kind: ClassVar[str] = "mine.poisson"
+
+    def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
+        return Plan.fixed(facts, budget, laplace_events(np.full(1, 0.1), 2, facts.n, "poisson"))
+
+
+class Counting(Descent):
+    kind: ClassVar[str] = "mine.counting"
+    metrics: ClassVar = (Metric("count", "Count", released=True),)
+    each: bool = True
+
+    def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        for snapshot in super().run(problem, plan, mechanisms):
+            t = snapshot.iteration
+            counts = {"count": np.full(mechanisms.replicates, t) if self.each else t} if t else {}
+            yield Snapshot(t, snapshot.output, counts)
 """
 DATA = (np.zeros((20, 1)), np.ones(20))
 
@@ -98,6 +118,10 @@ def test_a_method_of_one_s_own_is_planned_run_and_audited(mine: object) -> None:
     assert wrong.violation or wrong.faulty
     with pytest.raises(dpviz.UserError, match=r"mechanisms\.public"):  # it keeps its claim, and would be refuted
         dpviz.audit(mine.Restless(iterations=3), claim, neighbours=pair, runs=4000, seed=1)  # type: ignore[attr-defined]
+    with pytest.raises(dpviz.UserError, match="replaced"):  # they hold if a row is added or removed
+        experiment.replaced(arms=mine.Poisson()).plans()  # type: ignore[attr-defined]
+    with pytest.raises(dpviz.UserError, match="one size"):  # batches of random size are not replayed
+        dpviz.audit(mine.Poisson(), claim, neighbours=pair, runs=10, seed=1)  # type: ignore[attr-defined]
     unlike = dpviz.table((np.linspace(0, 1, 20)[:, None], np.ones(20)), positive=1, bounds=(0, 1))
     pair = extend.neighbours(dpviz.LogisticRegression(data=unlike, clip=0.01), (1.0, 1.0), (1.0, -1.0))
     with pytest.raises(dpviz.UserError, match="other rows"):  # a batch would not be the one that the replays have
@@ -109,11 +133,24 @@ def test_a_method_of_one_s_own_is_planned_run_and_audited(mine: object) -> None:
         extend.neighbours(dpviz.LogisticRegression(), (1.0,), (2.0,))
 
 
+def test_a_metric_has_a_number_for_each_repeat_at_the_steps_that_give_one(mine: object) -> None:
+    right, wrong = (
+        dpviz.Experiment(dpviz.Quadratic(), mine.Counting(each=each), epsilon=1)  # type: ignore[attr-defined]
+        for each in (True, False)
+    )
+    iterations, counts = right.run().series("Mine", "count")
+    np.testing.assert_array_equal(counts[1:, 0], iterations[1:])
+    assert len(iterations) == 6 and np.isnan(counts[0]).all()
+    with pytest.raises(dpviz.UserError, match="'count'"):
+        wrong.run()
+
+
 def test_a_problem_of_one_s_own_on_a_table_is_not_public_and_must_count_what_the_table_cost() -> None:
     class Mine(extend.ProblemSpecification):
         data: extend.DatasetSpecification | None = None
         costs: bool = True
         table: extend.DatasetSpecification | None = None
+        tables: tuple[extend.DatasetSpecification, ...] = ()
 
         def facts(self) -> extend.SmoothFacts:
             return extend.SmoothFacts(n=20, d=1, released=self.released if self.costs else ())
@@ -132,9 +169,20 @@ def test_a_problem_of_one_s_own_on_a_table_is_not_public_and_must_count_what_the
         dpviz.Experiment(Unsaid(data=data), dpviz.GradientDescent(3)).metrics()  # type: ignore[call-arg]
     with pytest.raises(dpviz.UserError, match=r"released=self\.released"):
         wrong.plans()
-    with pytest.raises(dpviz.UserError, match=r"rows are public") as refusal:  # else it would be public
-        dpviz.Experiment(Mine(table=data), dpviz.GradientDescent(3)).plans()  # type: ignore[call-arg]
-    assert "'table'" in refusal.value.title
+
+    class Wrapper(extend.DatasetSpecification):
+        inner: extend.DatasetSpecification
+
+        def facts(self) -> extend.DatasetFacts:
+            return self.inner.facts()
+
+        def raw_rows(self, tables: Any) -> Any:
+            return self.inner.raw_rows(tables)
+
+    for name, rows in {"table": data, "tables": (data,), "data": Wrapper(inner=data)}.items():
+        with pytest.raises(dpviz.UserError, match=r"rows are public") as refusal:  # else it would be public, or free
+            dpviz.Experiment(Mine(**{name: rows}), dpviz.GradientDescent(3)).plans()  # type: ignore[call-arg]
+        assert repr(name) in refusal.value.title
 
 
 def test_a_method_with_another_update_rule_does_not_have_the_error_bound_of_its_parent() -> None:

@@ -67,7 +67,9 @@ def test_the_lines_of_a_run_are_the_medians_of_its_page() -> None:
 
 def test_of_data_that_are_not_public_nothing_is_drawn_but_what_methods_release() -> None:
     table = np.column_stack([np.random.default_rng(0).uniform(size=(40, 2)), [1.0, -1.0] * 20])
-    trace = SMALL.replaced(problem=dpviz.LogisticRegression(data=OWN)).run({OWN.identity: table})
+    own = SMALL.replaced(problem=dpviz.LogisticRegression(data=OWN))
+    assert (SMALL.seed, own.seed, own.replicates, own.replaced(seed=5).seed) == (0, None, 1, 5)
+    trace = own.run({OWN.identity: table})
     assert not any("not private" in note.text for note in trace.figure().layout.annotations)
     assert "Not private" not in trace._repr_html_()
     asked = trace.figure(diagnostics=True)

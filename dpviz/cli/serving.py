@@ -66,7 +66,9 @@ def serve(port: int, workers: int | None, store: str | None, browser: bool, is_c
         os.chdir(resources.dashboard())
     except FileNotFoundError as error:
         raise UserError(str(error), title="There is no dashboard") from None
-    if browser:
+    with socket.socket() as probe:
+        is_free = bool(probe.connect_ex(("127.0.0.1", port)))
+    if browser and is_free:  # else the page would be another server's, and Streamlit says that the port is in use
         subprocess.Popen([sys.executable, "-c", OPENER, str(port), page], env=environment)
     if os.name == "nt":  # there `execve` would return to the shell at once, while the dashboard goes on
         return subprocess.call(program, env=environment)

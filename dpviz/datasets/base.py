@@ -99,8 +99,13 @@ class RowsSpecification(Specification, Generic[F, Loaded]):
         """
         facts, rows = self.facts(), self.raw_rows(tables)
         checkpoint()  # where a user may have stopped the computation
-        if rows[0].shape != (facts.n, facts.d) or any(column.shape != (facts.n,) for column in rows[1:]):
-            raise ValueError(f"{self.kind} delivered {[array.shape for array in rows]}, its facts say otherwise")
+        shapes = [np.shape(array) for array in rows]
+        if shapes[0] != (facts.n, facts.d) or set(shapes[1:]) - {(facts.n,)}:  # a user's mistake
+            raise UserError(
+                f"Its rows have the shapes {', '.join(map(str, shapes))}, and by its facts they are {facts.n:,} of "
+                f"{facts.d:,} columns.",
+                title=f"{self.title or self.kind} has other rows than its facts say",
+            )
         return self.enforced(facts, *rows)
 
 

@@ -286,19 +286,17 @@ def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
                 "Give a DataFrame of several columns.", title=f"{value_in_words(data)} is no table"
             ) from None
         names = limits.checked_names(arrow_table.column_names, min_columns=1, max_columns=limits.MAX_COLUMNS)
-        # `frame_of` takes only the few Arrow types of `to_plain_array`, of arrays in one piece.
+        # `frame_of` takes only the few Arrow types of `to_plain_array`, of arrays in one piece. A cell with a list or a
+        # record counts as missing.
         columns = [
-            to_plain_array(column.combine_chunks(), name)
-            for column, name in zip(arrow_table.columns, names, strict=True)
+            to_plain_array(pyarrow.nulls(len(part)) if types.is_nested(part.type) else part.combine_chunks(), name)
+            for part, name in zip(arrow_table.columns, names, strict=True)
         ]
         return frame_of(pyarrow.Table.from_arrays(columns, names=names))
     # Columns of pandas stay as they are, since `parsing` reads cells of every dtype but those of Arrow.
     names = limits.checked_names(list(map(str, data.columns)), min_columns=1, max_columns=limits.MAX_COLUMNS)
     frame = data.set_axis(names, axis=1).reset_index(drop=True)
-    kinds = {name: dtype.pyarrow_dtype for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.ArrowDtype)}
-    nested = [name for name, kind in kinds.items() if types.is_nested(kind)]  # an error only where they are used
-    frame[nested] = frame[nested].astype(object)
-    for name in kinds.keys() - set(nested):
+    for name in [name for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.ArrowDtype)]:
         frame[name] = _frame(pyarrow.table(frame[[name]]), None)[name]
     return frame
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -23,11 +23,11 @@ from dpviz.one_thread import one_thread, steps_on_one_thread
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
-from dpviz.privacy.events import grouped
-from dpviz.privacy.ledger import Ledger
+from dpviz.privacy.events import grouped, relation
+from dpviz.privacy.ledger import Filter, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, seed_or_random
 from dpviz.problems.base import Condition, Facts, Metric, Problem, ProblemSpecification, check_facts
-from dpviz.specification import Specification, is_ours, number
+from dpviz.specification import Specification, classes_in, is_ours, number
 
 LAST_RECORD = 0.5  # seconds that all methods together may take to record their last state when a run is stopped
 EXPENSIVE = 20  # records of a run with diagnostics that are declared expensive, the two ends included
@@ -222,6 +222,16 @@ class Experiment(Displayed, Specification):
                 )
         return self
 
+    def replaced(self, **changes: Any) -> Self:
+        """Return a validated copy with some fields changed.
+
+        A seed and further replicates that public data have do not pass to data that are not public.
+        """
+        copy = super().replaced(**changes)
+        if self.public and not copy.public:
+            return super().replaced(**{"seed": None, "replicates": 1} | changes)
+        return copy
+
     @property
     def public(self) -> bool:
         """True if the data are public: only then may results be stored for other users, and runs be repeated."""
@@ -295,10 +305,12 @@ class Experiment(Displayed, Specification):
                 title=f"The facts of the problem '{self.problem.title}' leave out what its data cost",
             )
         for name, part in vars(self.problem).items():
-            if name != "data" and isinstance(part, RowsSpecification):
+            inner = [*classes_in(part)][name == "data" :]  # without the class of the data set itself
+            if any(issubclass(cls, RowsSpecification) and cls.public is not True for cls in inner):
                 raise UserError(
-                    "This field alone says whether rows are public, whose they are, and what their ranges cost.",
-                    title=f"The field {name!r} of the problem '{self.problem.title}' must be called `data`",
+                    "Declare them by the field `data`, as one data set that holds no other: it alone says whether rows "
+                    "are public, whose they are, and what their ranges cost.",
+                    title=f"The problem '{self.problem.title}' has rows in the field {name!r}",
                 )
         budget, k = arm.budget or self.budget, self.problem.rows_per_person
         row_budget = budget.of_row(k)
@@ -311,6 +323,13 @@ class Experiment(Displayed, Specification):
                     f"The budget is {row_budget.describe()}, and what is released costs {row_budget.symbol} = "
                     f"{short_up(cost, 4)}. A plan may spend `budget.left(facts.released)`, an ε, ρ or μ².",
                     title=f"The plan of {arm.label} does not keep its budget",
+                )
+            allowed = plan.terms.allowed.values() if isinstance(plan.terms, Filter) else plan.events
+            if relation(allowed) not in (None, facts.relation):
+                raise UserError(
+                    "They hold if a row is added or removed, and this guarantee is for one that is replaced. Draw "
+                    "batches without replacement.",
+                    title=f"{arm.label} draws Poisson batches",
                 )
         if self.seeded:
             plan = replace(plan, seeded=True)
@@ -603,6 +622,12 @@ class _Run:
         if snapshot.internal:
             internal = self._problem.evaluate(snapshot.internal, expensive)
             diagnostics |= {INTERNAL + name: value for name, value in internal.items()}
+        for name, value in {**snapshot.released, **diagnostics}.items():
+            if np.shape(value) != (snapshot.replicates,):  # a user's mistake
+                raise UserError(
+                    f"{name!r} has the shape {np.shape(value)}, not ({snapshot.replicates},).",
+                    title="A metric needs one number for each repeat",
+                )
         points = None if self._plane is None else self._plane.project(snapshot.output)
         self._arm_trace.append(snapshot, diagnostics, self.seconds, self._spent(snapshot.iteration), points)
         self._is_recorded, self._record_seconds[expensive] = True, self._clock() - start

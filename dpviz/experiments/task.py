@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -14,7 +14,7 @@ import numpy as np
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm, Experiment, Heartbeat, Step
 from dpviz.experiments.trace import Trace
-from dpviz.specification import Specification, is_ours
+from dpviz.specification import classes_in, is_ours
 
 Keep = Literal["all", "last"]
 Ending = Literal["done", "stopped", "timeout", "failed"]
@@ -73,17 +73,7 @@ class Cell:
     def storable(self) -> bool:
         """True if it is repeatable, and only dpviz computes its numbers: code of the user's may change from run to run,
         and a store cannot tell."""
-        return self.repeatable and all(map(is_ours, _classes(self.experiment)))
-
-
-def _classes(part: object) -> Iterator[type]:
-    """Yield the classes of a specification and of all that it holds."""
-    inner: Iterable[object] = part if isinstance(part, tuple) else ()
-    if isinstance(part, Specification):
-        yield type(part)
-        inner = vars(part).values()
-    for value in inner:
-        yield from _classes(value)
+        return self.repeatable and all(map(is_ours, classes_in(self.experiment)))
 
 
 @dataclass(frozen=True)

@@ -183,8 +183,8 @@ class ArmTrace:
         The iteration number is appended last, so that a reader in another thread, who reads as many records as there
         are iteration numbers, finds all of them complete.
 
-        diagnostics : by name of a metric, (R,) values. Expensive ones may be missing; a second call for the same
-            iteration fills them in.
+        diagnostics : by name of a metric, (R,) values. Those that are missing, as expensive ones may be, are recorded
+            as nan; a second call for the same iteration fills them in.
         seconds : computing time of the arm so far.
         spent : (R,) privacy spent by each replicate so far, in the arm's currency, if it has one.
         points : (R, 2) positions of the replicates in the plane of the problem, if it has one; those of replicates that
@@ -197,9 +197,7 @@ class ArmTrace:
             return
         if len(self.iterations) >= ROWS or snapshot.iteration < last_iteration:
             return
-        not_computed = {
-            metric.name: np.full(snapshot.replicates, np.nan) for metric in self.metrics if metric.cost == "expensive"
-        }
+        not_computed = {metric.name: np.full(snapshot.replicates, np.nan) for metric in self.metrics}
         for name, value in {**not_computed, **snapshot.released, **diagnostics}.items():
             self.values.setdefault(name, []).append(np.array(value, dtype=float))
         self.output = {name: np.array(value) for name, value in snapshot.output.items()}

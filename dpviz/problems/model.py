@@ -165,7 +165,7 @@ class Model:
                 f"There are {len(predicted):,} rows, and y has the shape {truth.shape}. Give one target for each row.",
                 title="There is nothing to score" if not len(predicted) else "Rows and y do not fit",
             )
-        labels = pd.Series(truth)
+        labels = pd.Series(y if isinstance(y, np.ma.MaskedArray) else truth)  # a masked entry is missing
         # Data without the setting `missing` leave no row out.
         if getattr(self.data, "missing", None) == "drop" and is_empty(labels).any():
             raise UserError("Leave these rows out, as the run did.", title="Some rows of y have no target")

@@ -555,7 +555,8 @@ def test_a_class_is_served_in_the_network_under_the_names_of_this_machine(
     names = ["localhost", "127.0.0.1", "::1", "192.168.1.7", "desk", "desk.local", "dpviz.example.org"]
     assert [value for option, value in options if option == "server.allowedHosts"] == names
     started.clear()
-    shell("serve --no-browser")
+    with socket.create_server(("127.0.0.1", 0)) as other:  # whose page must not be opened
+        shell(f"serve --port {other.getsockname()[1]}")
     assert len(started) == 1 and not any("address" in option or "Hosts" in option for option in started[0])
     del network["wifi"]
     code, _, err = shell("serve --class --no-browser")

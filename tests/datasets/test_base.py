@@ -169,11 +169,13 @@ def test_hostile_rows_are_clipped_after_zeroing() -> None:
     features, labels = Hostile().raw_rows({})
     masked, locked = np.ma.masked_array(features, True), features.copy()
     locked.flags.writeable = False
-    for raw in (features, masked, locked, np.asfortranarray(features), features.astype(object)):
+    for raw in (features, masked, locked, np.asfortranarray(features), features.astype(object), features.tolist()):
         with patch.object(Hostile, "raw_rows", lambda *_, raw=raw: (raw, labels.astype(int))):
             loaded = Hostile().load().features
         assert np.array_equal(np.ma.getdata(loaded), expected) and loaded.flags.c_contiguous
         assert loaded.dtype == np.float64
+    with patch.object(Hostile, "raw_rows", lambda *_: (features[1:], labels)), pytest.raises(UserError, match="4 of 2"):
+        Hostile().load()
 
 
 @pytest.mark.parametrize("label", [0.0, 0.999999999, 2.0, -1.5])

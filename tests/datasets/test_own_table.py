@@ -61,9 +61,11 @@ def test_a_table_of_any_kind_has_the_rows_that_its_declarations_make(kind: str, 
     ],
 )
 def test_a_column_of_pandas_is_read_as_that_of_arrow(cells: Any) -> None:
-    frame = pd.DataFrame({"x": cells, "y": cells})
+    lists = pd.array([[1]] * 20, pd.ArrowDtype(pyarrow.list_(pyarrow.int8())))  # which nothing reads
+    frame = pd.DataFrame({"x": cells, "y": cells, "unused": lists})
     for table in (frame, frame.astype({"y": object}), pyarrow.table(frame)):
-        data = dpviz.table(table, target="y", positive=1.5, bounds={"x": [0, 5]})  # a list, as from JSON
+        bounds: Any = {"x": [0, 5]}  # a list, as from JSON
+        data = dpviz.table(table, target="y", features=["x"], positive=1.5, bounds=bounds)
         np.testing.assert_array_equal(data.carried[data.identity][:2], [[1.5, 1], [3, -1]])
 
 

@@ -236,7 +236,7 @@ def test_a_sweep_for_later_leaves_a_slot_to_others(gate: int) -> None:
 
 def test_a_mistake_in_a_sweep_is_a_sentence() -> None:
     job = ended(Runner().submit(by_dimension(short(), metric="beauty")))
-    assert job.state == "failed" and "No method records 'beauty'" in job.message and job.result is None
+    assert job.state == "failed" and "no metric 'beauty'" in job.message and job.result is None
 
 
 def test_no_more_jobs_run_at_once_than_there_are_slots(gate: int) -> None:

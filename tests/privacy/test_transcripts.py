@@ -12,8 +12,8 @@ from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated.audits import neighbours
 from dpviz.privacy.budgets import Budget, PureDP
-from dpviz.privacy.events import Gaussian, Laplace, StatedPureDP, Sub
-from dpviz.privacy.ledger import FixedEvents, Ledger, LedgerError
+from dpviz.privacy.events import Gaussian, Laplace, StatedPureDP
+from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.matrix_factorisation import binary_tree
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.releases import NoisyRelease, Query, SelectionRelease, ThresholdRelease
@@ -81,9 +81,6 @@ def test_a_run_that_asks_for_something_else_departs() -> None:
     again.laplace(Query(np.zeros((3, 2)), 1.0, "l1"), Laplace(1.0))
     with pytest.raises(ReplayMismatch, match="release 2"):
         again.laplace(Query(np.zeros((3, 2)), 1.0, "l1"), Laplace(1.0))
-    poisson = Sub("poisson", 2, 10, Laplace(1.0))
-    with pytest.raises(LedgerError, match="random size"):
-        Transcript(Ledger(FixedEvents((poisson,)), 3), 1).batch(poisson, table=10)
 
 
 class Peeking(Algorithm[SmoothProblem, SmoothFacts]):

@@ -4,7 +4,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -299,8 +299,9 @@ def test_a_method_that_does_not_record_the_metric_is_left_out() -> None:
 
 
 def test_a_metric_that_nobody_records_is_a_mistake_at_once() -> None:
-    with pytest.raises(UserError, match=r"No method records 'beauty'\. Recorded are: objective_gap"):
-        next(DIMENSIONS.replaced(metric="beauty").stream())
+    nothing: Any = None  # runs nothing
+    with pytest.raises(UserError, match=r"no metric 'beauty' here\. There are: objective_gap"):
+        next(DIMENSIONS.replaced(metric="beauty").stream(executor=nothing))
 
 
 # ------------------------------------------------------------------------------------------------- several data sets

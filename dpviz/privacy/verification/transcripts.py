@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from dpviz.errors import UserError
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.batches import Batch, Replicates
 from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Seq, Sub, inner_events
@@ -192,7 +193,7 @@ class Transcript(Mechanisms):
         if not isinstance(event, Sub):
             return super().batch(event, rows, table)
         if event.kind == "poisson":
-            raise LedgerError("batches of random size are not replayed")
+            raise UserError("Draw batches of one size.", title="Poisson batches cannot be audited")
         self.sampled.append((event.m / event.n, np.zeros(self.replicates)))
         if self._of is None:
             return super().batch(event, rows, table)
