@@ -11,8 +11,12 @@ from dpviz.errors import UserError
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
 
-# With commas between thousands alone; no part of a number with a decimal comma, of a product or of a quotient.
-_NUMBER = r"((?:[0-9]+(?:[_,][0-9]{3})*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?!\w|[.,][0-9]|\s*[*/^%])"
+# With commas between thousands alone; no part of a number with a decimal comma or other marks between thousands, of a
+# sum, of a product or of a quotient.
+_NUMBER = (
+    r"((?:[0-9]+(?:[_,][0-9]{3})*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+    r"(?!\w|[.,'’+-][0-9]|[^\S\n][0-9]{3}\b|\s*[*/^%])"
+)
 # Names of each setting, as regular expressions, in Opacus, JAX-Privacy, dp_accounting, TensorFlow Privacy and papers.
 _NAMES = {
     "noise_multiplier": r"noise_multiplier|noise multiplier|GaussianDpEvent|sigma|σ",
@@ -92,6 +96,8 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
     }
     if match := _COMPOSED.search(text):
         settings["steps"] = float(re.sub("[_,]", "", match[1]))
+    if "rows" not in settings and re.search(rf"(?<!\w)(?:{_NAMES['rows']})\s*[=:]", text):
+        settings.pop("batch_size", None)  # of another number of rows than `rows`, which cannot be read
     n = int(min(settings.get("rows", rows), 1e18))  # `int` takes no infinity, which is refused below
     # 0 where the text has no such setting. A table without rows is refused below, by `NoisyMeans`.
     rate = settings.get("sample_rate", settings.get("batch_size", 0.0) / max(n, 1))

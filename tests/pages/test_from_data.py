@@ -100,7 +100,7 @@ def test_all_that_a_page_says_of_privacy_rests_on_what_was_read_from_the_file(
             assert condition in content.encode().decode("unicode_escape", "ignore") or condition in content, name
         if name.endswith("_settings"):
             assert '"from_data"' in content
-        if name.endswith("_model_csv"):
+        if name.endswith(("_model_csv", "_synthetic_csv")):
             assert condition in content, name
     for section in files[f"{prefix}_html"]().decode().split("<h2>")[1:]:
         chart, _, caption = section.partition("<figcaption>")

@@ -62,6 +62,9 @@ def test_what_was_bought_before_the_run_counts_in_every_reading() -> None:
     assert (
         read.epsilon_at_delta > less.epsilon_at_delta + 0.1 and read.rho > less.rho and read.detection > less.detection
     )
+    budget = GaussianDP(mu=2.0)  # which all releases keep to together
+    plan = Nesterov(iterations=5, noise="gaussian").plan(problem.facts(), budget)
+    assert guarantee.readings(plan, 1e-6).detection == pytest.approx(1 - float(budget.tradeoff(0.01)))
 
 
 def _worth(texts: list[str], deltas: list[float]) -> None:

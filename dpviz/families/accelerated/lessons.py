@@ -12,7 +12,7 @@ import numpy as np
 from dpviz.families.accelerated import quadratic
 from dpviz.families.accelerated.algorithms import HeavyBall
 from dpviz.lessons.lesson import Curve, FinalMedian, Numbers, Side, load_lesson
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.events import inner_events
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
@@ -69,8 +69,8 @@ def _sampling_assumptions(before: Side, after: Side) -> Numbers:
         "batch": m,
         "looks": short(plan.iterations * m / n),
         "fewer": short(int(before.plan.rows[0]) / m),
-        "known": short(plan.iterations * epsilon_of_known_batch),
-        "poisson": short(accountants.total(means.events_of_noise(laplace_scale), "epsilon"), 2),
+        "known": short_up(plan.iterations * epsilon_of_known_batch),
+        "poisson": short_up(accountants.total(means.events_of_noise(laplace_scale), "epsilon"), 2),
     }
 
 

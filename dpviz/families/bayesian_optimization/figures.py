@@ -364,7 +364,8 @@ def attacks(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> Chart:
             # After earlier releases at the cost ε, the false alarms of a test of the run have grown by at most e^ε.
             earlier_epsilon = min(accountants.total(plan.facts.released, "epsilon"), 700.0)  # which keeps it finite
             alarms = np.minimum(1.0, RATES * math.exp(earlier_epsilon))
-            curves[label] = tradeoffs.tradeoff(plan.events, alarms), styles[label]
+            misses = np.maximum(tradeoffs.tradeoff(plan.events, alarms), plan.budget.tradeoff(RATES))
+            curves[label] = misses, styles[label]
     return chart(
         attackers(curves),
         "What an attacker can do",

@@ -205,14 +205,14 @@ def rho_by_position(plan: Plan, label: str = "") -> Chart:
     figure = line_figure(
         [line],
         Axes("Block that holds the row", "ρ paid by the row", from_zero=True),
-        notes=["the guarantee is that of block 1; no draw reads the last block"],
+        notes=["a row's guarantee is that of block 1; no draw reads the last block"],
         height=style.ALONE,
     )
     return chart(
         figure,
         f"Who pays how much: {label}",
         "ρ of a row against its position in the single pass",
-        "A row only pays in the draws after its own block; the guarantee is that of the first block. An "
+        "A row only pays in the draws after its own block; its guarantee is that of the first block. An "
         "individual reading, not the guarantee of the run.",
     )
 

@@ -431,7 +431,7 @@ def readings(mu: float, delta: float) -> Chart:
     figure = line_figure(
         lines,
         Axes("δ", "ε", log_x=True, from_zero=True, bound="upper"),
-        turns=[VerticalLine(delta, f"δ = {short(delta)}")],
+        turns=[VerticalLine(delta, f"δ = {short_up(delta)}")],
     )
     ticks = _DELTAS[::8]  # 1e-10, 1e-8, …, 1e-2
     figure.update_xaxes(tickvals=ticks, ticktext=[short(tick) for tick in ticks.tolist()])

@@ -250,8 +250,8 @@ class Budget(Displayed, Specification):
             f"{short_up(50 * (1 + self.advantage()))} of 100** fair coin-toss cases. 50 is pure guessing.",
             f"If false alarms are allowed in 1 % of cases, the attacker notices {change} **at most "
             f"{short_up(100 * detected)} %** of the time.",
-            f"A suspicion of 50 % before such an alarm becomes **at most "
-            f"{short_up(100 * detected / (detected + FALSE_ALARMS))} %** after it.",
+            f"A suspicion of 50 % before an alarm that comes falsely in just 1 % of cases becomes **at most "
+            f"{short_up(100 * detected / (detected + FALSE_ALARMS))} %** after it; a rarer alarm may tell more.",
         )
 
     def doubt(self) -> float:

@@ -69,12 +69,13 @@ def readings(plan: Plan, delta: float) -> Readings:
     They are upper bounds; for Gaussian noise on all rows they are exact.
     """
     statement = plan.statement  # the plan as the unit of protection sees it, a row or a person
-    return _readings(tuple(statement.facts.released), statement.events, delta)
+    return _readings(tuple(statement.facts.released), statement.events, statement.budget, delta)
 
 
 @lru_cache(64)  # the page is drawn again much more often than its plans change
-def _readings(earlier: tuple[Event, ...], events: tuple[Event, ...], delta: float) -> Readings:
-    """Compute `readings`. earlier : events of the releases from which the plan has facts. events : those of its run."""
+def _readings(earlier: tuple[Event, ...], events: tuple[Event, ...], budget: Budget, delta: float) -> Readings:
+    """Compute `readings`. earlier : events of the releases from which the plan has facts. events : those of its run.
+    budget : that all of them keep to together, whatever the facts are."""
     tightest = accountants.tightest(events, delta, earlier)
     # After earlier releases at the cost ε, the false alarms that a test of the run itself may use have grown by at most
     # the factor e^ε; 700 keeps it finite.
@@ -87,7 +88,8 @@ def _readings(earlier: tuple[Event, ...], events: tuple[Event, ...], delta: floa
         mu=costs["mu"],
         epsilon_at_delta=tightest.epsilon,
         accountant=accountants.METHOD_NAMES[tightest.method],
-        detection=1 - float(tradeoff(events, false_alarms)),  # the trade-off is the least rate of misses
+        # The trade-off is the least rate of misses.
+        detection=1 - max(float(tradeoff(events, false_alarms)), float(budget.tradeoff(FALSE_ALARMS))),
     )
 
 

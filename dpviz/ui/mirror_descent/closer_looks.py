@@ -563,7 +563,7 @@ def _paper_step(panel: Panel, view: PlanView) -> None:
         of_row = " of one row" if view.experiment.problem.rows_per_person > 1 else ""
         caption = (
             f"Single pass, T = {plan.iterations:,}, the paper's step τ = {short(plan.resolved['step_size_x'])} at δ = "
-            f"{short(budget.delta)}{of_row}."
+            f"{short_up(budget.delta)}{of_row}."
         )
         charts.show(figures.accounting_gain(bounds.paper_costs(plan), caption), panel.key("chart_gain"))
 

@@ -182,10 +182,13 @@ def _download(panel: Panel, run: Run, offer: Offer, domain: CategoricalFacts) ->
     error = "No useful bound on its error is known"
     if math.isfinite(offer.error_bound):
         error = f"Worst error at most about {short_up(offer.error_bound)}"
+    experiment, note = run.experiment, run.job.trace.time_note if run.job.trace is not None else ""
+    may_not_leave = not experiment.public and (experiment.condition or note)  # as `_may_leave` says
+    comments = [f"Guarantee: {experiment.promise}. {note}".rstrip()] if may_not_leave else []
     with st.container(horizontal=True, vertical_alignment="center"):
         st.download_button(
             "Synthetic table (CSV)",
-            lambda: as_csv(offer.table.frame(domain)).encode(),
+            lambda: as_csv(offer.table.frame(domain), comments).encode(),
             file_name="dpviz_synthetic_table.csv",
             mime="text/csv",
             key=panel.key("synthetic_csv"),

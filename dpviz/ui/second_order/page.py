@@ -558,7 +558,7 @@ def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Sh
     else:
         start, ceiling = plan.spent("rho")[[0, -1]].tolist()  # ρ that is spent before the first step, and after all
         purposes, title = PURPOSES, "Privacy spent, ρ" if plan.person is None else "Privacy spent, ρ of one row"
-        caption = "Mean over the runs; the guarantee is the ceiling, whatever was used."
+        caption = "Mean over the runs; the ceiling is what is guaranteed, whatever was used."
     caption = f"{caption} {privacy}"
     chart = figures.spent_by_purpose(trace, label, purposes, ceiling, before=start, title=title, words=caption)
     return [charts.show(chart, panel.key("chart_purposes"))] if chart.figure.data else []

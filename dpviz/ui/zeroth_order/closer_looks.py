@@ -7,7 +7,7 @@ import streamlit as st
 
 from dpviz.families.zeroth_order import figures, texts, theory
 from dpviz.families.zeroth_order.advice import Forecast, bound_constants, has_sums, running_sums_method
-from dpviz.numbers import rounded_up, short
+from dpviz.numbers import rounded_up, short, short_up
 from dpviz.specification import Control
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel, draw_errors, input_error
@@ -162,6 +162,6 @@ def _readings(panel: Panel, view: PlanView, delta: float) -> None:
         rows = [
             {"Reading": name, "ε": rounded_up(epsilon_of(mu, delta))} for name, epsilon_of in figures.READINGS.items()
         ]
-        st.subheader(f"At δ = {short(delta)}", anchor=False)
+        st.subheader(f"At δ = {short_up(delta)}", anchor=False)
         show_table(rows, style=explain.format_numbers, alt="ε of the run at δ, read in three ways")
         st.caption(texts.renyi(mu))
