@@ -203,11 +203,11 @@ FOLLOWS = {  # dpviz/privacy/THEORY.md, section 3; of an RDP curve or a trade-of
     "attack": {},
     "none": {},
 }
-SAME = {  # marked "=" there; one point of a curve, or one order, does not imply the whole guarantee
+SAME = {  # marked "=" there
     "pure": {"epsilon"},
     "approximate": {"epsilon_at_delta"},
-    "zcdp": {"rho"},
-    "gaussian": {"mu"},
+    "zcdp": {"rho", "renyi"},
+    "gaussian": {"mu", "epsilon_at_delta"},
     "renyi": {"renyi"},
 }
 

@@ -5,7 +5,7 @@ state it; `gaussian_rho` is the ρ of the Gaussian noise that costs an amount, `
 `total_epsilon` and `total_rho` are a Σ ε and a Σ ε²/2 of Laplace releases that surely meet the budget; `tradeoff` is
 f(α) of the best test, `least` the smallest limit that allows an event's probabilities on neighbouring data, `doubt` 1 -
 advantage without cancellation; `to_…` is what every algorithm with the guarantee has in another currency, `tells` the
-names of those of these numbers that imply the whole guarantee, `limit_at` the ε that a run may spend at δ;
+names of those of these numbers from which the guarantee follows back, `limit_at` the ε that a run may spend at δ;
 `of_row` is the budget that, met for one row, meets this one for all k rows of a person.
 """
 
@@ -65,9 +65,6 @@ class AdditiveBudget(Budget):
 
     def spent(self, events: Sequence[Event], prior: Sequence[Event] = ()) -> float:
         return accountants.total((*prior, *events), self.currency)
-
-    def tells(self, delta: float, order: float) -> frozenset[str]:
-        return frozenset({self.currency})  # one δ or one order says less: others have it, too, and no such ρ or μ
 
 
 class PureDP(AdditiveBudget):
@@ -132,6 +129,9 @@ class PureDP(AdditiveBudget):
     def to_renyi(self, order: Order) -> float:
         return closed_forms.pure_rdp(self.epsilon, np.array([order])).item()
 
+    def tells(self, delta: float, order: float) -> frozenset[str]:
+        return frozenset({"epsilon"})
+
     def limit_at(self, delta: float) -> float:
         return self.epsilon
 
@@ -185,6 +185,9 @@ class ZeroConcentratedDP(AdditiveBudget):
     def to_renyi(self, order: Order) -> float:
         return order * self.rho
 
+    def tells(self, delta: float, order: float) -> frozenset[str]:
+        return frozenset({"rho", "renyi"})  # the bound on divergences is ρ times the order, so one order gives ρ
+
 
 class GaussianDP(AdditiveBudget):
     """μ-Gaussian differential privacy (Dong, Roth, Su 2019).
@@ -237,6 +240,9 @@ class GaussianDP(AdditiveBudget):
     @checked
     def to_renyi(self, order: Order) -> float:
         return order * self.mu**2 / 2
+
+    def tells(self, delta: float, order: float) -> frozenset[str]:
+        return frozenset({"mu", "epsilon_at_delta"})  # one point of the curve δ(ε) of Gaussian noise gives μ
 
 
 class RenyiDP(Budget):

@@ -6,8 +6,8 @@ releases of a plan cost if the decision to stop depends on them, `_paid` what re
 `additive` is a budget in ρ or μ that implies this one; `gaussian_rho` is the ρ of the Gaussian noise that costs an
 amount; `total_epsilon` and `total_rho` are a Σ ε and a Σ ε²/2 of Laplace releases that surely meet the budget;
 `tradeoff` is f(α) of the best test, `least` the smallest limit that allows an event's probabilities on neighbouring
-data, `doubt` 1 - advantage without cancellation; `tells` names the numbers that imply the whole guarantee,
-`own_delta` is the δ at which a run's ε is computed, `limit_at` the ε that it may spend at δ.
+data, `doubt` 1 - advantage without cancellation; `tells` names the numbers in other currencies from which the guarantee
+follows back, `own_delta` is the δ at which a run's ε is computed, `limit_at` the ε that it may spend at δ.
 """
 
 import math

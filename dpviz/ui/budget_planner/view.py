@@ -103,7 +103,7 @@ def worth(budget: Budget, relation: Relation, rows_per_person: int, delta: float
         if item.value is None:
             values[title] = "—", item.why
         elif item.exact:
-            values[title] = short_up(item.value), "Says exactly as much as the guarantee that was stated."
+            values[title] = short_up(item.value), "The number that was stated can be computed back from this one."
         else:
             help = "What every algorithm with this guarantee has; says less than it."
             values[title] = f"≤ {short_up(item.value)}", help
