@@ -126,7 +126,7 @@ def bar(
 def _count(current: Room, ballot: Ballot | None) -> float:
     """Draw the number of phones, and of answers to the question on this page; return the seconds to the next look."""
     total = f"{current.phones} phone{'s' if current.phones != 1 else ''}"
-    text = total if ballot is None else f"{len(ballot.answers)} of {total} answered"
+    text = total if ballot is None else f"{len(ballot.answers) + len(ballot.removed)} of {total} answered"
     st.markdown(f":material/smartphone: {text}", width="content")
     return EVERY
 
@@ -387,6 +387,8 @@ def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
             args=(current, question),
         )
         return
+    if ballot is current.questions[-1]:
+        current.ask(question)  # phones have it again, also if the lecturer was at another page meanwhile
 
     def draw() -> float:
         seats = sorted(ballot.answers)
@@ -504,7 +506,7 @@ def _ask_coins(current: Room) -> None:
         options = (f"below {edges[0]}", *between, f"{edges[-1]} or more")
         st.caption(" · ".join(options) if is_ordered else "The first edge must be below the last one.")
     epsilon = st.number_input(
-        "ε of each report", min_value=0.1, max_value=10.0, value=1.0, step=0.1, key="class_epsilon"
+        "ε of each report", min_value=0.1, max_value=8.0, value=1.0, step=0.1, key="class_epsilon"
     )
     response = RandomisedResponse(epsilon, len(options))
     _show_needs(response)
