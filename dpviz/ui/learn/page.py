@@ -301,8 +301,9 @@ def _set_planner(settings: Specification) -> dict[str, str]:
     if not isinstance(settings, Released):
         return {}
     panel, address = Panel(PLANNER), {f"{PLANNER}_currency": settings.budget.name}
+    address |= {f"{PLANNER}_about": "T noisy steps", f"{PLANNER}_section": "Solve for"}  # else about others
     (currency,) = (name for name, cls in CURRENCIES.items() if cls is type(settings.budget))
-    panel.set_values({"currency": currency})
+    panel.set_values({"currency": currency, "about": "steps", "section": "Solve for"})
     for part in (settings.budget, settings.means):
         controls = {control.name: control for control in part.controls()}
         # All values, also those that are the defaults: an earlier visit may have left others.
