@@ -171,6 +171,7 @@ def _bar(values: Mapping[str, float], unit: str) -> dict[str, Any]:
         "y": np.array(list(values)),
         "text": [f"{short_up(value)}{unit}" for value in values.values()],
         "textposition": "auto",
+        "constraintext": "none",  # else it shrinks with thin bars
         "hovertext": [html.escape(name, quote=False) for name in values],
         "hovertemplate": "%{hovertext}: %{text}<extra></extra>",
     }

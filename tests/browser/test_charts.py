@@ -9,6 +9,13 @@ from tests.browser.conftest import PICTURE, Visit, chart, done, drawn, part, rea
 from tests.waiting import until
 
 TEXT = "node => getComputedStyle(node).color"
+# When the page is printed, the labels that reach beyond their charts on the paper.
+CUT = """() => matchMedia("print").addEventListener("change", () => {
+    const right = (node) => node.getBoundingClientRect().right;
+    window.cut ??= [...document.querySelectorAll(".dpviz-plot")].flatMap((plot) =>
+        [...plot.querySelectorAll(".annotation-text")].filter((text) => right(text) > right(plot)))
+        .map(({ textContent }) => textContent);
+})"""
 ENDS = "node => node._fullLayout.xaxis.range.map(end => Math.round(1000 * end) / 1000)"
 
 
@@ -46,6 +53,14 @@ def test_charts_are_drawn_near_the_screen_and_before_printing_and_fill_the_scree
     near.evaluate("node => Plotly.relayout(node, { showlegend: true })")
     page.emulate_media(color_scheme="light")
     until(lambda: near.evaluate(frame) == height)  # a picture without a legend keeps no room for a former one
+
+
+def test_on_paper_a_chart_is_whole(visit: Visit) -> None:
+    page = visit("/learn?lesson=steps&step=3")
+    expect(drawn(page, "Excess loss").locator("path.js-line").first).to_be_attached()
+    page.evaluate(CUT)
+    page.pdf(format="A4")
+    assert page.evaluate("cut") == []
 
 
 def test_one_pointer_marks_a_step_in_all_three_charts_and_its_values_are_read_out(visit: Visit) -> None:

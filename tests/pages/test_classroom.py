@@ -155,6 +155,9 @@ def test_each_phone_has_a_run_of_its_own(lecture: tuple[AppTest, Room]) -> None:
     strip = next(figure for alt, figure in charts(app).items() if alt.startswith("Where the runs"))
     dots = {trace["name"]: array(trace["x"]) for trace in strip["data"] if trace["mode"] == "markers"}
     assert all(dots[arm] == pytest.approx(values[:3], rel=1e-6) for arm, values in ends.items())
+    step(app, "luck", 4)
+    step(app, "luck", 3)
+    assert room.current is ballot  # a phone that came late can open its run after the lecturer has looked ahead
 
 
 def open_question(app: AppTest, title: str, epsilon: float = 1.0) -> AppTest:
@@ -196,6 +199,7 @@ def test_randomised_response_estimates_as_the_mathematics_does(lecture: tuple[Ap
         "Shares from 7 reports",
         "Shares from 8 reports",
     ]
+    assert "8 of 8 phones answered" in words(app)
     press(app, "class_again")
     assert app.text_input(key="class_title").value in ("", None)
     open_question(app, question.title, 1.5)  # once more, of the same people: it costs ε again

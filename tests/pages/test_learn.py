@@ -185,5 +185,5 @@ def test_a_lesson_on_guarantees_opens_the_planner_with_its_settings(load: Load) 
         1e-6,
     ]
     chosen = {widget.key: widget.value for widget in [*app.selectbox, *app.segmented_control]}
-    found = [chosen[f"planner_{name}"] for name in ("noise", "currency", "sampling")]
-    assert found == ["gaussian", "approximate", "all"]
+    found = [chosen[f"planner_{name}"] for name in ("noise", "currency", "sampling", "about", "section")]
+    assert found == ["gaussian", "approximate", "all", "steps", "Solve for"]

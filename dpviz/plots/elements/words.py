@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.numbers import beside, short
+from dpviz.numbers import short
 from dpviz.plots.elements.axes import BOUND_DIGITS, WRITE, Bound
 from dpviz.plots.elements.multiples import AGAIN
 from dpviz.plots.elements.readout import READOUT
@@ -81,10 +81,9 @@ def _lines(lines: Sequence[Drawing], y_title: str, x_title: str, bound: Bound) -
     order = sorted(lines, key=lambda line: float(line["y"][-1]))
     first, second, last = order[0], order[1], order[-1]
     names = [_plain(line["name"]) for line in (first, second, last)]
-    # `beside` writes an end that is negligible next to the largest as "≈ 0".
-    sentence = f"{y_title}: {names[0]} ends lowest, at {beside(float(first['y'][-1]), scale, write)}"
+    sentence = f"{y_title}: {names[0]} ends lowest, at {write(float(first['y'][-1]))}"
     if last is not second:
-        sentence += f"; {names[1]} at {beside(float(second['y'][-1]), scale, write)}"
+        sentence += f"; {names[1]} at {write(float(second['y'][-1]))}"
     sentence += f"; highest {names[2]}, {write(float(last['y'][-1]))}"
     return [sentence, *_crossing(first, second, x_title)]
 

@@ -29,7 +29,7 @@ from streamlit.components.v1 import declare_component
 
 from dpviz import resources
 from dpviz.plots.elements.sheets import Sheet
-from dpviz.plots.elements.style import NOT_PRIVATE, browser_figure
+from dpviz.plots.elements.style import NOT_PRIVATE, browser_figure, with_subscripts
 from dpviz.ui.terms import TERMS
 
 _SERVED = "served"  # folder of files that a tab fetches once; each version has its own address
@@ -267,8 +267,8 @@ def draw_sheet(key: str, sheet: Sheet, heights: Sequence[float], label: str, mov
     data = {
         "height": sheet.height,
         "margin": sheet.margin,
-        "x": {"title": sheet.x.title, "ticks": sheet.x.ticks},
-        "y": {"title": sheet.y.title, "ticks": sheet.y.ticks}
+        "x": {"title": with_subscripts(sheet.x.title), "ticks": sheet.x.ticks},
+        "y": {"title": with_subscripts(sheet.y.title), "ticks": sheet.y.ticks}
         | {"low": sheet.y.low, "high": sheet.y.high, "log": sheet.y.log},
         "known": sheet.known,  # points of the curve that is there already
         "start": sheet.start,  # first point of the visitor's curve; None: it begins at the first handle

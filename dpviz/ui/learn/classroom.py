@@ -135,9 +135,9 @@ def bar(
 def _count(current: Room, ballot: Ballot | None) -> float:
     """Draw the number of phones, and of answers to the question on this page; return the seconds to the next look."""
     total = f"{current.phones} phone{'s' if current.phones != 1 else ''}"
-    text = total if ballot is None else f"{len(ballot.answers)} of {total} answered"
+    text = total if ballot is None else f"{len(ballot.answers) + len(ballot.removed)} of {total} answered"
     st.markdown(f":material/smartphone: {text}", width="content")
-    return EVERY
+    return 1.4 * EVERY  # of two parts that ask to be drawn at the same time, one is drawn four seconds later
 
 
 def _watch(key: str, current: Room, draw: Callable[[], float]) -> None:
@@ -391,6 +391,8 @@ def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
             args=(current, question),
         )
         return
+    if ballot is current.questions[-1]:
+        current.ask(question)  # phones have it again, also if the lecturer was at another page meanwhile
 
     def draw() -> float:
         seats = sorted(ballot.answers)
@@ -508,7 +510,7 @@ def _ask_coins(current: Room) -> None:
         options = (f"below {edges[0]}", *between, f"{edges[-1]} or more")
         st.caption(" · ".join(options) if is_ordered else "The first edge must be below the last one.")
     epsilon = st.number_input(
-        "ε of each report", min_value=0.1, max_value=10.0, value=1.0, step=0.1, key="class_epsilon"
+        "ε of each report", min_value=0.1, max_value=7.0, value=1.0, step=0.1, key="class_epsilon"
     )
     response = RandomisedResponse(epsilon, len(options))
     _show_needs(response)
@@ -555,7 +557,8 @@ def _show_estimates(question: RandomisedQuestion, ballot: Ballot) -> float:
         _draw_estimates(question, counts, "class_estimates")
         error = LaplaceCounts(response.eps, response.choices).error(people)
         st.caption(
-            f"From {people} reports, with 95 % intervals{' for each answer by itself' if len(counts) > 2 else ''}. "
+            f"From {people} report{'s' if people != 1 else ''}, with 95 % intervals"
+            f"{' for each answer by itself' if len(counts) > 2 else ''}. "
             "A share below 0 or above 100 % is drawn at that end. A trusted server, which would see every true answer "
             f"and add Laplace noise to the counts, would err by at most {short_up(100 * min(error, 1))} points in 95 % "
             "of the cases, at the same ε; it is not asked here."

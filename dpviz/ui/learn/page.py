@@ -285,8 +285,9 @@ def _open(lesson: Lesson) -> None:
     elif isinstance(lesson.after, Released):
         panel, budget = Panel(PLANNER), lesson.after.budget
         (currency,) = (name for name, cls in CURRENCIES.items() if cls is type(budget))
-        panel.set_values({"currency": currency})
+        panel.set_values({"currency": currency, "about": "steps", "section": "Solve for"})
         parameters[f"{PLANNER}_currency"] = budget.name
+        parameters |= {f"{PLANNER}_about": "T noisy steps", f"{PLANNER}_section": "Solve for"}  # else about others
         for part in (budget, lesson.after.means):
             controls = {control.name: control for control in part.controls()}
             # All values, also those that are the defaults: an earlier visit may have left others.

@@ -610,6 +610,7 @@ async function draw(node, printed = false) {
       placeLimits({ data, layout }, width);
       if (!layout.showlegend) delete node._fullLayout?._reservedMargin?.legend; // Plotly keeps the room of a former one
       await Plotly.react(node, data, { ...layout, template: look, width, height }, menu);
+      for (const svg of node.querySelectorAll(".main-svg")) svg.setAttribute("viewBox", `0 0 ${width} ${height}`); // shrinks on paper
       if (state.data.group && !isBars({ data }) && !state.heard) {
         state.heard = true;
         node.tabIndex = 0;

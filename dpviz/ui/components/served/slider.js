@@ -73,7 +73,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
   states.set(node, state);
   Object.assign(state, { data, send: setTriggerValue });
   const [label, help, note] = ["label", "button", "[popover]"].map((part) => node.querySelector(part));
-  label.textContent = data.title;
+  const [name, index] = data.title.split("_"); // such as ε_H
+  label.replaceChildren(name, Object.assign(document.createElement("sub"), { textContent: index ?? "" }));
   help.setAttribute("aria-label", `Help for ${data.title}`);
   help.hidden = !data.help;
   note.textContent = data.help;
