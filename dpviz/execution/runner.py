@@ -264,9 +264,10 @@ class Runner:
             the queue.
         """
         job = Job(task, tables, later)
-        finished_job = self._kept_job(job)
-        if finished_job is not None:
-            return finished_job
+        with self._lock:
+            if job.key in self._kept:
+                self._kept.move_to_end(job.key)  # it was used now
+                return self._kept[job.key]
         if wait:
             job.work(SerialExecutor(self.max_seconds))
             return job
@@ -318,13 +319,6 @@ class Runner:
             if leader is None or not leader.active:
                 leader = self._leaders[job.key] = job
             return leader
-
-    def _kept_job(self, job: Job) -> Job | None:
-        """Return the finished run with the same key, if it is kept, else None; mark it as used."""
-        with self._lock:
-            if job.key in self._kept:
-                self._kept.move_to_end(job.key)
-            return self._kept.get(job.key)
 
     def _keep(self, job: Job) -> None:
         """Keep a finished run for the next visitor who opens it, unless it is too large.
