@@ -874,30 +874,25 @@ def released(
     UserError for a column that does not consist of n numbers, and where a person may have more rows than is planned.
     """
     numbers = [_numbers(p, column) for p, column in zip(planned, columns, strict=True)]
-    _check_people(planned, people, len(numbers[0]))
-    relation = planned[0].relation  # that of the plan, so the same for all
-    ledger = Ledger(FixedEvents(tuple(p.event for p in planned)), replicates=1, otherwise=relation)
-    mechanisms = Mechanisms(ledger, seed_or_random(seed))
-    return [_answer(p, column, mechanisms) for p, column in zip(planned, numbers, strict=True)]
-
-
-def _check_people(planned: Sequence[PlannedStatistic], people: ArrayLike | None, rows: int) -> None:
-    """Raise UserError unless no person has more rows than the plans allow; `people` must have as many rows."""
     max_rows = min(p.rows_per_person for p in planned)
-    if people is None and max_rows == 1:
-        return
-    if people is None or np.shape(people) != (rows,):
+    is_missing = people is None and max_rows > 1
+    if is_missing or (people is not None and np.shape(people) != (len(numbers[0]),)):
         raise UserError(
             f"Give `people`: the person of each of the rows. The plan is for people with up to {max_rows:,} rows.",
             title="Whose rows are these?",
         )
-    _, counts = np.unique(np.asarray(people).astype(str), return_counts=True)  # missing names, too
-    if counts.max(initial=0) > max_rows:
-        raise UserError(
-            f"Somebody has more rows than the {max_rows:,} of the plan. Keep `rows_kept(people, {max_rows})` of the "
-            "table, and plan with their number.",
-            title="Too many rows of one person",
-        )
+    if people is not None:
+        _, counts = np.unique(np.asarray(people).astype(str), return_counts=True)  # missing names, too
+        if counts.max(initial=0) > max_rows:
+            raise UserError(
+                f"Somebody has more rows than the {max_rows:,} of the plan. Keep `rows_kept(people, {max_rows})` of "
+                "the table, and plan with their number.",
+                title="Too many rows of one person",
+            )
+    relation = planned[0].relation  # that of the plan, so the same for all
+    ledger = Ledger(FixedEvents(tuple(p.event for p in planned)), replicates=1, otherwise=relation)
+    mechanisms = Mechanisms(ledger, seed_or_random(seed))
+    return [_answer(p, column, mechanisms) for p, column in zip(planned, numbers, strict=True)]
 
 
 def _answer(planned: PlannedStatistic, column: np.ndarray, mechanisms: Mechanisms) -> Any:
