@@ -198,17 +198,15 @@ def budget_of(text: str) -> Budget:
 
 def parse_numbers(text: str) -> tuple[float, ...]:
     """Return the numbers of a text such as "0.1,0.3". Raises UserError unless all are finite numbers."""
-    return tuple(_number(word) for word in text.split(","))
-
-
-def _number(word: str) -> float:
-    try:
-        number = float(word)
-    except ValueError:
-        raise UserError(f"'{word.strip()}' is not a number.") from None
-    if not math.isfinite(number):
-        raise UserError(f"'{word.strip()}' is not a finite number.")
-    return number
+    numbers = []
+    for word in text.split(","):
+        try:
+            numbers.append(float(word))
+        except ValueError:
+            raise UserError(f"'{word.strip()}' is not a number.") from None
+        if not math.isfinite(numbers[-1]):
+            raise UserError(f"'{word.strip()}' is not a finite number.")
+    return tuple(numbers)
 
 
 def out_option(help: str) -> Callable[[Command], Command]:
