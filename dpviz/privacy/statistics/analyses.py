@@ -739,7 +739,18 @@ class Analyses(TableSize):
 @lru_cache(64)
 def _planned(plan: Analyses, budget: Budget) -> tuple[PlannedStatistic, ...]:
     """Return `plan.planned(budget)`: with the noise that the plan demands, or with the one that is smaller overall."""
-    return min((_shared(plan, budget, noise) for noise in _noises(plan, budget)), key=_log_noise)
+    candidates = []
+    for noise in _noises(plan, budget):
+        # All analyses have sensitivity 1: shares in proportion to weights do not depend on it. Shares that minimise the
+        # sum of errors would, but errors in different units, such as euros and rows, cannot be added.
+        analyses = [Analysis(name=s.name, noise=s.mechanism(noise), weight=s.weight) for s in plan.statistics]
+        shares = allocation.split(budget, analyses, "proportional")
+        planned = (
+            PlannedStatistic(statistic, share, plan.rows, plan.rows_per_person, plan.relation)
+            for statistic, share in zip(plan.statistics, shares, strict=True)
+        )
+        candidates.append(tuple(planned))
+    return min(candidates, key=_log_noise)
 
 
 def _noises(plan: Analyses, budget: Budget) -> Sequence[Noise]:
@@ -752,18 +763,6 @@ def _noises(plan: Analyses, budget: Budget) -> Sequence[Noise]:
             title="This budget does not exist for Gaussian noise",
         )
     return (plan.noise,)
-
-
-def _shared(plan: Analyses, budget: Budget, noise: Noise) -> tuple[PlannedStatistic, ...]:
-    """Return each statistic with its share, if numbers are protected by this noise."""
-    # All analyses have sensitivity 1: shares in proportion to weights do not depend on it. Shares that minimise the
-    # sum of errors would, but errors in different units, such as euros and rows, cannot be added.
-    analyses = [Analysis(name=s.name, noise=s.mechanism(noise), weight=s.weight) for s in plan.statistics]
-    shares = allocation.split(budget, analyses, "proportional")
-    return tuple(
-        PlannedStatistic(statistic, share, plan.rows, plan.rows_per_person, plan.relation)
-        for statistic, share in zip(plan.statistics, shares, strict=True)
-    )
 
 
 def _log_noise(planned: tuple[PlannedStatistic, ...]) -> float:
