@@ -22,7 +22,6 @@ from dpviz.datasets.uploads.parsing import OTHER
 from dpviz.errors import UserError
 from dpviz.later import pd
 from dpviz.privacy.releases import Norm, Query
-from dpviz.problems import base
 from dpviz.problems.base import Metric, Plane
 from dpviz.problems.games.games import (
     DUALITY_GAP,
@@ -178,8 +177,9 @@ class MarginalQueries(GameSpecification):
         if len(data.columns) < 2:
             return super()._plane()
         indices = np.unravel_index(np.arange(data.domain_size), data.sizes)
+        is_first = np.column_stack([indices[0] == 0, indices[1] == 0]).astype(float)  # (|Z|, 2), for the cells
         horizontal, vertical = (f"Share of rows with {name}={categories[0]}" for name, categories in data.columns[:2])
-        return base.mass_plane(indices[0] == 0, indices[1] == 0, (horizontal, vertical))
+        return Plane((horizontal, vertical), lambda output: output["x"] @ is_first)
 
     def marginals(self) -> Marginals:
         """Return the queries; they need no data."""
