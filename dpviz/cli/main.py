@@ -59,8 +59,7 @@ class _Commands(click.Group):
         for path in settings_files + tables:
             if not Path(path).exists():
                 raise click.UsageError(f"There is no file {path}.")
-        imported = command(name) if name and listed_command else None
-        return name, imported, rest
+        return name, command(name) if name and listed_command else None, rest
 
 
 @click.group(

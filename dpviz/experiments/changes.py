@@ -143,8 +143,9 @@ def table(experiments: Sequence[Experiment]) -> dict[str, tuple[str, ...]]:
     labels = dict.fromkeys(label for settings in exact for label in settings)
     result = {}
     for label in labels:
-        rows = [[tuple(settings.get(label, (NONE,))) for settings in every] for every in (rounded, exact)]
-        rounded_row, exact_row = rows
+        rounded_row, exact_row = (
+            [tuple(settings.get(label, (NONE,))) for settings in every] for every in (rounded, exact)
+        )
         if len({*exact_row} - {(NONE,)}) > 1:
             row = rounded_row if len({*rounded_row}) == len({*exact_row}) else exact_row
             result[label] = tuple(" / ".join(map(_beginning, texts)) for texts in row)
