@@ -317,28 +317,21 @@ def to_notebook(experiment: Experiment) -> str:
 
 def _values(experiment: Experiment) -> dict[str, Any]:
     """Return the values that fill the templates of program and notebook, by the names that these use."""
-    problem = experiment.problem
-    return {
-        "upload": isinstance(problem.dataset, Upload),
-        "secret_seed": experiment.seed is None,
-        "unit": problem.unit,
-        "condition": experiment.condition,
-        "settings": _literal(json.loads(experiment.to_json())),
-    }
-
-
-def _literal(settings: Mapping[str, Any]) -> str:
-    """Return settings as Python source, with one line per setting, or per item of a list, such as an arm.
-
-    `repr` quotes labels, so that no label becomes code.
-    """
+    # The settings as Python source, with one line per setting, or per item of a list, such as an arm. `repr` quotes
+    # labels, so that no label becomes code.
     lines = ["{"]
-    for name, value in settings.items():
+    for name, value in json.loads(experiment.to_json()).items():
         if isinstance(value, list):
             lines += [f"    {name!r}: [", *(f"        {item!r}," for item in value), "    ],"]
         else:
             lines.append(f"    {name!r}: {value!r},")
-    return "\n".join([*lines, "}"])
+    return {
+        "upload": isinstance(experiment.problem.dataset, Upload),
+        "secret_seed": experiment.seed is None,
+        "unit": experiment.problem.unit,
+        "condition": experiment.condition,
+        "settings": "\n".join([*lines, "}"]),
+    }
 
 
 _PYTHON = {  # metadata of a notebook
