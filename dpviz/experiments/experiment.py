@@ -618,14 +618,15 @@ class _Run:
             return None
         if not self.plan.stops:
             return np.full(self._mechanisms.replicates, self._planned[iteration])
-        unit, statement = UNITS[currency], self.plan.statement  # the plan as a person with all rows sees it
+        unit = UNITS[currency]
         power = unit.power  # costs to this power add up: 1 for ε and ρ, 2 for μ
-        earlier = accountants.total(statement.facts.released, currency) ** power
+        # `statement`: the plan as a person with all rows sees it.
+        earlier = accountants.total(self.plan.statement.facts.released, currency) ** power
         # The ledger books what one row pays; all rows of a person pay `factor` times that, and at most what the plan
         # says.
         factor = unit.cost(grouped(unit.stated(1.0), self._rows_per_person))  # of a release that costs a row 1
         charged = (earlier + (factor * self._mechanisms.spent(currency)) ** power) ** (1 / power)
-        return np.minimum(charged, statement.spent(currency)[-1]) if factor > 1 else np.asarray(charged)
+        return np.minimum(charged, self._planned[-1]) if factor > 1 else np.asarray(charged)
 
     @cached_property
     def _planned(self) -> np.ndarray:
