@@ -175,7 +175,13 @@ class Specification(BaseModel):
         if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
             raise ValueError(f"two classes have the kind {kind!r}: {other.__qualname__} and {cls.__qualname__}")
         _kinds[kind] = cls
-        parts = {"Parameters": "\n".join(map(_paragraph, cls.controls())), "Raises": _RAISES, "Source": _theory(kind)}
+        paragraphs = [
+            textwrap.fill(control.described, 110, subsequent_indent="    ", break_on_hyphens=False)
+            for control in cls.controls()
+        ]
+        first_word, name, *_ = kind.split(".")
+        documents = {"families": f"`dpviz/families/{name}/THEORY.md`.", "privacy": "`dpviz/privacy/THEORY.md`."}
+        parts = {"Parameters": "\n".join(paragraphs), "Raises": _RAISES, "Source": documents.get(first_word, "")}
         sections = (f"{title}\n{'-' * len(title)}\n{text}\n" for title, text in parts.items() if text)
         cls.__doc__ = "\n".join((inspect.cleandoc(cls.__dict__["__doc__"] or "") + "\n", *sections))
 
@@ -314,13 +320,6 @@ class Specification(BaseModel):
 _RAISES = "UserError\n    For a value outside of its range, a name that is no field, or values that do not go together."
 
 
-def _theory(kind: str) -> str:
-    """Return the path of the document with the sources of a kind, for its docstring; "" if there is none."""
-    first_word, name, *_ = kind.split(".")
-    documents = {"families": f"`dpviz/families/{name}/THEORY.md`.", "privacy": "`dpviz/privacy/THEORY.md`."}
-    return documents.get(first_word, "")
-
-
 @cache
 def _registering_module(first_words: str) -> str | None:
     """Return the name of the module that registers the kinds which begin with these two words, such as
@@ -443,8 +442,12 @@ def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str
         got = f" (got {value!r})" if isinstance(value, (int, float, str)) and not is_large(value) else ""
         if isinstance(context.get("error"), UserError):
             yield str(context["error"])  # of a specification inside this one
-        elif item["type"] in ("extra_forbidden", "missing"):
-            yield _misnamed(cls, name, is_missing=item["type"] == "missing")
+        elif item["type"] == "missing":
+            yield f"{cls.__name__} needs {name}."
+        elif item["type"] == "extra_forbidden":
+            names = [*cls.model_fields, *cls.short_forms]
+            have = ", ".join(names) or "no settings"
+            yield f"{cls.__name__} has no {name!r}.{did_you_mean(name, names)} It has: {have}."
         elif control is not None and control.count:
             yield f"{control.label} {several_between(control)}."
         elif control is not None and control.low is not None:
@@ -469,14 +472,6 @@ def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str
             yield f"{name or getattr(cls, 'title', '') or cls.__name__}: {message}{got}."
 
 
-def _misnamed(cls: type[Specification], name: str, is_missing: bool) -> str:
-    """Return the sentence for a field that is missing, or a name that is no field, with the names that there are."""
-    if is_missing:
-        return f"{cls.__name__} needs {name}."
-    names = [*cls.model_fields, *cls.short_forms]
-    return f"{cls.__name__} has no {name!r}.{did_you_mean(name, names)} It has: {', '.join(names) or 'no settings'}."
-
-
 def between(low: float, high: float) -> str:
     """Return a range in words: "between 1 and 10,000"."""
     return f"between {short(low, 6)} and {short(high, 6)}"
@@ -485,11 +480,6 @@ def between(low: float, high: float) -> str:
 def several_between(control: Control) -> str:
     """Return what a control of several numbers needs, in words: "needs 3 numbers between 0 and 1"."""
     return f"needs {control.count} numbers {between(*control.each)}"
-
-
-def _paragraph(control: Control) -> str:
-    """Return the description of a control as lines of 110 characters, for a docstring."""
-    return textwrap.fill(control.described, 110, subsequent_indent="    ", break_on_hyphens=False)
 
 
 def _plain(value: Any) -> Any:

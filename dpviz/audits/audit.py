@@ -387,8 +387,7 @@ class Audit:
         A world is one of the data sets, 0 for D and 1 for D'. Raises UserError for a user's method that acts on random
         numbers other than those of the mechanisms, as no replay would be like its run.
         """
-        seed, watch = seed_or_random(self.seed), watching(self.case, self.plan, self.budget)
-        pair = self.case.neighbours
+        seed, pair = seed_or_random(self.seed), self.case.neighbours
         if not pair.alike and any(draws_batch(event) for event in _events(self.plan)):
             raise UserError(
                 "Take two data sets whose other rows are all equal, or read all rows in every step.",
@@ -402,6 +401,9 @@ class Audit:
                 "Draw random numbers from `mechanisms.public`, and keep nothing from run to run.",
                 title="The method does not repeat itself",
             )
+        scales = np.concatenate([np.empty(0), *self.plan.noise.values()])  # `empty`: a plan may have no noise
+        watch = ReleaseTests(scales, self.plan.noise_varies, pair.row)
+        watch.compare_spent(self.budget.spent(self.plan.events, self.plan.facts.released), self.budget.limit)
         by_world = [np.empty(0), np.empty(0)]  # the scores of both worlds so far
         attack, looks, done = None, list[Look](), 0  # done: number of runs so far
         looks_at = self.ends()
@@ -453,17 +455,6 @@ class Audit:
             counts[:, 0], len(present), false_hits=counts[:, 1], false_runs=len(absent), confidence=level
         )
         return attacks[int(np.argmax(self.claim.least(*rates)))]
-
-
-def watching(case: Case, plan: Plan, budget: Budget) -> ReleaseTests:
-    """Return the tests of the implementation for the runs of an audit, with the declared noise scales.
-
-    They begin with the check that the plan's events do not cost more than the budget.
-    """
-    scales = np.concatenate([np.empty(0), *plan.noise.values()])  # `empty`: a plan may have no noise
-    watch = ReleaseTests(scales, plan.noise_varies, case.neighbours.row)
-    watch.compare_spent(budget.spent(plan.events, plan.facts.released), budget.limit)
-    return watch
 
 
 def scores(

@@ -14,7 +14,6 @@ import numpy as np
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.one_thread import one_thread
 from dpviz.privacy import audit
-from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import Budget, PureDP, require
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Purpose, seed_or_random, streams
@@ -73,33 +72,29 @@ class OneRun:
     def run(self, budget: Budget, seed: int | None = None, confidence: float = audit.CONFIDENCE) -> OneRunVerdict:
         """Toss the coins, run the method once, and guess the half of the coins with the clearest scores.
 
+        The score of a coin is the log-likelihood ratio of heads against tails. For it the run with the tossed coins is
+        replayed on the data of all heads and of all tails, with the same releases.
+
         Raises UserError for a budget that is not pure ε.
         """
         claim, seed = require(budget, PureDP).epsilon, seed_or_random(seed)
         (generator,) = streams(seed, Purpose.PUBLIC, replicates=1, release="coins")
         coins = generator.integers(0, 2, self.canaries).astype(bool)
         with one_thread:
-            scores = self._scores(coins, budget, seed)
+            problems = [self.data(coin_values) for coin_values in (coins, np.ones_like(coins), np.zeros_like(coins))]
+            plan = self.algorithm.plan(problems[0].facts, budget)  # the facts of all three are equal
+            actual = self.source(Ledger(plan.terms, replicates=1), seed, release="one run")
+            replays = [self.source(Ledger(plan.terms, 1), seed, release="one run", of=actual) for _ in range(2)]
+            for problem, transcript in zip(problems, (actual, *replays), strict=True):
+                for _ in self.algorithm.run(problem, plan, transcript):
+                    pass
+            # As canary i moves number i of every query alone, number i of the log-densities tells about coin i alone.
+            heads, tails = (
+                sum(release.log_densities()[0] for release in replay.releases if isinstance(release, NoisyRelease))
+                for replay in replays
+            )
+        scores = np.asarray(heads - tails)
         indices = np.argsort(-np.abs(scores), kind="stable")[: round(GUESSED * self.canaries)]
         correct = int(((scores > 0) == coins)[indices].sum())  # the guess is heads where the score is positive
         bound = audit.one_run_epsilon_lower_bound(self.canaries, len(indices), correct, confidence=confidence)
         return OneRunVerdict(claim, bound, confidence, self.canaries, len(indices), correct)
-
-    def _scores(self, coins: np.ndarray, budget: Budget, seed: int) -> Floats:
-        """Compute (m,) the log-likelihood ratio of heads against tails for each coin by itself.
-
-        The run with the tossed coins is replayed on the data of all heads and of all tails, with the same releases. As
-        canary i moves number i of every query alone, number i of the log-densities tells about coin i alone.
-        """
-        problems = [self.data(coin_values) for coin_values in (coins, np.ones_like(coins), np.zeros_like(coins))]
-        plan = self.algorithm.plan(problems[0].facts, budget)  # the facts of all three are equal
-        actual = self.source(Ledger(plan.terms, replicates=1), seed, release="one run")
-        replays = [self.source(Ledger(plan.terms, 1), seed, release="one run", of=actual) for _ in range(2)]
-        for problem, transcript in zip(problems, (actual, *replays), strict=True):
-            for _ in self.algorithm.run(problem, plan, transcript):
-                pass
-        heads, tails = (
-            sum(release.log_densities()[0] for release in replay.releases if isinstance(release, NoisyRelease))
-            for replay in replays
-        )
-        return np.asarray(heads - tails)

@@ -29,8 +29,7 @@ def plan(experiment: Experiment, delta: float, as_json: bool) -> int:
     experiment = planned.ready()
     delta = experiment.budget.own_delta(delta)  # that of the budget, if it has one
     methods = [_numbers(label, method_plan, delta) for label, method_plan in planned.plans.items()]
-    labels = planned.plans.keys()
-    costs = results.costs(planned.plans, labels, experiment.budget, experiment.replicates, delta)
+    costs = results.costs(planned.plans, planned.plans.keys(), experiment.budget, experiment.replicates, delta)
     if as_json:
         document = {
             "unit": experiment.problem.unit,

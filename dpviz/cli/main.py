@@ -59,8 +59,7 @@ class _Commands(click.Group):
         for path in settings_files + tables:
             if not Path(path).exists():
                 raise click.UsageError(f"There is no file {path}.")
-        imported = command(name) if name and listed_command else None
-        return name, imported, rest
+        return name, command(name) if name and listed_command else None, rest
 
 
 @click.group(
@@ -76,27 +75,20 @@ def dpviz_command(debug: bool, modules: tuple[str, ...]) -> None:
 
     Settings come from a file that a page of the dashboard gives you ("Settings (JSON)"), or from a preset.
     """
+    folder = os.getcwd()
     for name in modules:
-        _import(name)
+        sys.path.insert(0, folder)
+        try:
+            import_module(name)
+        except Exception as error:  # of the module itself, too, which is not ours
+            raise UserError(f"{type(error).__name__}: {error}.", title=f"Module {name} cannot be imported") from None
+        # For the processes that the command starts.
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
+        os.environ[MODULES] = ",".join(filter(None, (os.environ.get(MODULES), name)))
     logging.getLogger("dpviz").addHandler(logging.StreamHandler() if debug else logging.NullHandler())
     logging.getLogger("dpviz").propagate = False  # no handler of the root logger prints the messages, too
     if not (debug or sys.warnoptions):
         warnings.simplefilter("ignore")  # from libraries: dpviz prints sentences about all that concerns the user
-
-
-def _import(name: str) -> None:
-    """Import a module of the user's from this folder, here and in all processes that the command starts.
-
-    Raises UserError if it cannot be imported.
-    """
-    folder = os.getcwd()
-    sys.path.insert(0, folder)
-    try:
-        import_module(name)
-    except Exception as error:  # of the module itself, too, which is not ours
-        raise UserError(f"{type(error).__name__}: {error}.", title=f"Module {name} cannot be imported") from None
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
-    os.environ[MODULES] = ",".join(filter(None, (os.environ.get(MODULES), name)))
 
 
 for name, entry in COMMANDS.items():

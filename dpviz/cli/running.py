@@ -247,19 +247,17 @@ def _print_results(
             table = final_table(trace, plans, delta=delta).drop(columns="seconds", errors="ignore")
             if not experiment.problem.public:
                 table = marked(table, trace)
-            click.echo(table_as_text(table, _headings(trace)))
+            headings = {  # those of the page, also with the mark of values that are not private
+                name + mark: column.label + mark
+                for name, column in results.columns(trace).items()
+                for mark in ("", results.NOT_PRIVATE)
+            }
+            click.echo(table_as_text(table, headings))
     costs = results.costs(plans, trace.arm_traces, experiment.budget, experiment.replicates, delta)
     for sentence in results.cost_sentences(costs):
         click.echo(f"Publishing {sentence}")
     if experiment.condition or not experiment.public:
         click.echo(f"Guarantee: {experiment.promise}.")
-
-
-def _headings(trace: Trace) -> dict[str, str]:
-    """Return the headings of the page by the names of the columns of a final table."""
-    labels = {name: column.label for name, column in results.columns(trace).items()}
-    marks = ("", results.NOT_PRIVATE)  # headings with the mark of values that are not private, too
-    return {name + mark: label + mark for name, label in labels.items() for mark in marks}
 
 
 def _draw(trace: Trace, experiment: Experiment, diagnostics: bool, path: Path) -> None:

@@ -57,9 +57,16 @@ def serve(port: int, workers: int | None, store: str | None, browser: bool, is_c
     options = [f"--server.port={port}", "--server.headless=true"]
     page = f"http://localhost:{port}/{'learn?class=new' if is_class else ''}"
     if is_class:
-        options += _for_phones(environment.get("STREAMLIT_SERVER_ALLOWED_HOSTS", "").split())
+        # The server answers in the network, under its addresses and names.
+        addresses, name = _addresses(), socket.gethostname().lower()
+        if not addresses:
+            raise UserError("This machine has no address that phones could reach: join a network.", title="No network")
+        further_names = environment.get("STREAMLIT_SERVER_ALLOWED_HOSTS", "").split()
+        hosts = dict.fromkeys(["localhost", "127.0.0.1", "::1", *addresses, name, f"{name}.local", *further_names])
+        options += ["--server.address=0.0.0.0", f"--browser.serverAddress={addresses[0]}"]
+        options += [f"--server.allowedHosts={host}" for host in hosts]
         click.echo(f"Projector: {page}")
-        click.echo(f"Phones:    {' or '.join(f'http://{address}:{port}/c' for address in _addresses())}")
+        click.echo(f"Phones:    {' or '.join(f'http://{address}:{port}/c' for address in addresses)}")
         click.echo("Everyone in the network can reach this dashboard until you stop it (Ctrl+C).")
     program = [sys.executable, "-m", "streamlit", "run", "app.py", *options]
     try:
@@ -73,19 +80,6 @@ def serve(port: int, workers: int | None, store: str | None, browser: bool, is_c
     if os.name == "nt":  # there `execve` would return to the shell at once, while the dashboard goes on
         return subprocess.call(program, env=environment)
     os.execve(sys.executable, program, environment)  # replaces this process, so that it gets the signals
-
-
-def _for_phones(names: list[str]) -> list[str]:
-    """Return the options by which the server answers in the network, under its addresses and names.
-
-    Raises UserError if this machine is in no network. names : further names under which it may be asked.
-    """
-    addresses, name = _addresses(), socket.gethostname().lower()
-    if not addresses:
-        raise UserError("This machine has no address that phones could reach: join a network.", title="No network")
-    hosts = dict.fromkeys(["localhost", "127.0.0.1", "::1", *addresses, name, f"{name}.local", *names])
-    everywhere = ["--server.address=0.0.0.0", f"--browser.serverAddress={addresses[0]}"]
-    return everywhere + [f"--server.allowedHosts={host}" for host in hosts]
 
 
 def _addresses() -> list[str]:

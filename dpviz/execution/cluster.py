@@ -15,7 +15,7 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass
@@ -106,30 +106,18 @@ def work(text: str, keep: Keep, server_versions: str) -> bytes:
     except UserError as error:  # it holds a kind of the user's own code
         hint = f"A worker imports the modules that its variable {MODULES} names."
         return outcome_to_bytes(Outcome("failed", f"{error} {hint}"))
-    is_given_up, stopping = _given_up(), threading.Event()
+    from distributed import get_worker
+
+    worker, stopping = get_worker(), threading.Event()
+    key = worker.get_current_task()
 
     def on_step(*_: object) -> None:
-        if is_given_up():
+        """Stop the run once its task was cancelled: Dask cannot end a thread."""
+        task = worker.state.tasks.get(key)
+        if task is None or task.state == "cancelled":
             stopping.set()
 
     return outcome_to_bytes(execute(Cell(experiment, keep=keep), stopping, on_step))
-
-
-def _given_up() -> Callable[[], bool]:
-    """Return a function that is true once the task of this thread was cancelled.
-
-    Dask cannot end a thread, so that the task itself has to check this.
-    """
-    from distributed import get_worker
-
-    worker = get_worker()
-    key = worker.get_current_task()
-
-    def is_given_up() -> bool:
-        task = worker.state.tasks.get(key)
-        return task is None or task.state == "cancelled"
-
-    return is_given_up
 
 
 class _Session:

@@ -19,7 +19,7 @@ from dpviz.datasets.uploads.files import TableFile
 from dpviz.execution.increments import add_increment
 from dpviz.experiments.task import OURS, TOO_LARGE, Cell, OnProgress, Outcome, StopSignal, execute, numbered
 from dpviz.experiments.trace import Trace
-from dpviz.processes import Child, ProcessEnded, Why, pack, unpack
+from dpviz.processes import Child, ProcessEnded, pack, unpack
 
 # -------------------------------------- the queue: visitors take turns, and so do the tasks of each visitor
 
@@ -359,7 +359,10 @@ class _Worker:
             if stopping.is_set():
                 return Outcome("stopped", CUT_OFF, received, time.monotonic() - start)
             # The task is charged for no more than the cell was allowed, also if its process was slow to end.
-            return _cut_off(ended.why, received, min(max_seconds, time.monotonic() - start))
+            seconds = min(max_seconds, time.monotonic() - start)
+            if ended.why == "time":
+                return Outcome("timeout", CUT_OFF, received, seconds)
+            return Outcome("failed", TOO_LARGE if ended.why == "memory" else CRASHED, received, seconds)
         except BaseException:
             self._replace()  # its next messages belong to this run, and must not be taken for those of the next run
             raise
@@ -415,10 +418,3 @@ class _Worker:
         if not self._closed:
             with suppress(OSError, RuntimeError):  # if no process can be started now, the next run tries again
                 self._child, self._ready = Child(WORKER), False
-
-
-def _cut_off(why: Why, trace: Trace | None, seconds: float) -> Outcome:
-    """Return the outcome of a cell whose worker process ended first, with the records that had arrived."""
-    if why == "time":
-        return Outcome("timeout", CUT_OFF, trace, seconds)
-    return Outcome("failed", TOO_LARGE if why == "memory" else CRASHED, trace, seconds)

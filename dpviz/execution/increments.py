@@ -118,44 +118,35 @@ def add_increment(trace: Trace, header: Mapping[str, Any], arrays: Mapping[str, 
 
     header, arrays : those of `Sender.increment`, unpacked. The first increment of an arm describes it.
     """
-    descriptions: Sequence[Mapping[str, Any]] = header["arm_traces"]
     arm_traces = dict(trace.arm_traces)
-    # Make the arms that are new.
-    for description in descriptions:
-        if description["label"] not in arm_traces:
-            metrics = tuple(Metric(**metric) for metric in description["metrics"])
-            arm_traces[description["label"]] = ArmTrace(
-                metrics,
+    for index, description in enumerate(header["arm_traces"]):
+        label, first = description["label"], description["first"]
+        if label not in arm_traces:
+            arm_traces[label] = ArmTrace(
+                tuple(Metric(**metric) for metric in description["metrics"]),
                 private=description["private"],
                 keeps_path=description["keeps_path"],
                 currency=description["currency"],
                 condition=Condition(tuple(description["condition"]["read"]), description["condition"]["seeded"]),
             )
-    for index, description in enumerate(descriptions):
-        prefix = f"{index}/"
-        arm_arrays = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-        _extend_arm(arm_traces[description["label"]], description, arm_arrays)
+        arm_trace, prefix = arm_traces[label], f"{index}/"
+        # Named as by `_rows`, and "output/…" for outputs. Copies: a view would keep the whole message in memory.
+        copies = {name.removeprefix(prefix): array.copy() for name, array in arrays.items() if name.startswith(prefix)}
+        for name, array in copies.items():
+            kind, _, key = name.partition("/")
+            if kind in ("values", "path"):
+                _put(getattr(arm_trace, kind).setdefault(key, []), first, array)
+            elif kind in ("spent", "cloud"):
+                _put(getattr(arm_trace, kind), first, array)
+        output = {name.removeprefix("output/"): array for name, array in copies.items() if name.startswith("output/")}
+        arm_trace.output = output or arm_trace.output  # an increment without outputs leaves the earlier ones
+        statuses = [tuple(_STATUSES[code] for code in codes) for codes in copies["statuses"].tolist()]
+        _put(arm_trace.statuses, first, statuses)
+        arm_trace.stopped_at, arm_trace.seconds = copies["stopped_at"], description["seconds"]
+        # The iterations come last: readers take the number of complete records from the length of that list.
+        _put(arm_trace.iterations, first, copies["iterations"].tolist())
     if len(arm_traces) > len(trace.arm_traces):
         trace.arm_traces = arm_traces  # in one assignment: a reader sees none of the new arms or all
-
-
-def _extend_arm(arm_trace: ArmTrace, description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """Add one arm's part of an increment, with arrays named as by `_rows`, and "output/…" for outputs."""
-    first = description["first"]
-    for name, array in arrays.items():
-        kind, _, key = name.partition("/")
-        # Copies: a view would keep the whole message in memory.
-        if kind in ("values", "path"):
-            _put(getattr(arm_trace, kind).setdefault(key, []), first, array.copy())
-        elif kind in ("spent", "cloud"):
-            _put(getattr(arm_trace, kind), first, array.copy())
-    output = {name.partition("/")[2]: array.copy() for name, array in arrays.items() if name.startswith("output/")}
-    arm_trace.output = output or arm_trace.output  # an increment without outputs leaves the earlier ones
-    statuses = [tuple(_STATUSES[code] for code in codes) for codes in arrays["statuses"].tolist()]
-    _put(arm_trace.statuses, first, statuses)
-    arm_trace.stopped_at, arm_trace.seconds = arrays["stopped_at"].copy(), description["seconds"]
-    # The iterations come last: readers take the number of complete records from the length of that list.
-    _put(arm_trace.iterations, first, arrays["iterations"].tolist())
 
 
 def _put(series: list[Any], first: int, rows: Sequence[Any] | np.ndarray) -> None:

@@ -11,8 +11,7 @@ import gc
 import os
 import queue
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -100,27 +99,21 @@ class Reader:
     def _ask(self, header: dict[str, Any], data: bytes) -> "tuple[dict[str, Any], pyarrow.Table | None]":
         """Return the answer of a free child to a request about a file, and the table if there is one.
 
-        header : the request. data : the file. Raises UserError for a file that cannot be read.
+        header : the request. data : the file. Raises UserError for a file that cannot be read, or if too many wait.
         """
-        with self._free_child() as index:
-            answer, table = self._ask_child(index, header, data) if self._children else _answer(header, data)
-        if "error" in answer:
-            raise UserError(answer["error"], title=answer["title"])
-        return answer, table
-
-    @contextmanager
-    def _free_child(self) -> Iterator[int]:
-        """Wait for a free child, reserve it and yield its index. Raises UserError if too many files wait."""
         if not self._admitted.acquire(blocking=False):
             raise UserError("Choose yours again in a minute.", title="Other files are being read")
         try:
-            index = self._free.get()
+            index = self._free.get()  # waits for a free child
             try:
-                yield index
+                answer, table = self._ask_child(index, header, data) if self._children else _answer(header, data)
             finally:
                 self._free.put(index)
         finally:
             self._admitted.release()
+        if "error" in answer:
+            raise UserError(answer["error"], title=answer["title"])
+        return answer, table
 
     def _ask_child(
         self, index: int, header: dict[str, Any], data: bytes

@@ -116,8 +116,15 @@ class Job:
     def work(self, executor: Executor) -> None:
         """Compute the job on an executor, until its end, a stop, or a limit. Never raises."""
         try:
-            state = self._sweep(executor) if isinstance(self.task, Sweep) else self._run(executor)
-            self._end(state)
+            if isinstance(self.task, Sweep):
+                for step in self.task.stream(self._tables, executor, self._stopping, self._on_step):
+                    self._on_step(step)
+                self._end(step.result.cut or "done")  # `cut`: what left points without a result, a stop or a limit
+            else:  # an experiment or audit is a single cell
+                ((number, outcome),) = executor.run((Cell(self.task, self._tables),), self._stopping, self._on_progress)
+                self._on_progress(number, outcome.trace, 1.0 if outcome.state == "done" else self.progress)
+                self.message, self.computing = outcome.message, outcome.seconds
+                self._end(outcome.state)
         except UserError as error:
             self._end("failed", str(error))
         except Exception:
@@ -159,21 +166,6 @@ class Job:
             self.trace = trace
             if trace.has_curves:
                 self._has_curves.set()
-
-    def _run(self, executor: Executor) -> Ending:
-        """Run the experiment or audit, as a single cell; return the state at its end."""
-        assert not isinstance(self.task, Sweep)
-        ((number, outcome),) = executor.run((Cell(self.task, self._tables),), self._stopping, self._on_progress)
-        self._on_progress(number, outcome.trace, 1.0 if outcome.state == "done" else self.progress)
-        self.message, self.computing = outcome.message, outcome.seconds
-        return outcome.state
-
-    def _sweep(self, executor: Executor) -> Ending:
-        """Run the sweep; return the state at its end."""
-        assert isinstance(self.task, Sweep)
-        for step in self.task.stream(self._tables, executor, self._stopping, self._on_step):
-            self._on_step(step)
-        return step.result.cut or "done"  # `cut`: what left points without a result, "stopped" or "timeout"
 
     def _on_step(self, step: SweepStep) -> None:
         """Store the results of a sweep so far, and its progress."""
@@ -264,9 +256,10 @@ class Runner:
             the queue.
         """
         job = Job(task, tables, later)
-        finished_job = self._kept_job(job)
-        if finished_job is not None:
-            return finished_job
+        with self._lock:
+            if job.key in self._kept:
+                self._kept.move_to_end(job.key)  # it was used now
+                return self._kept[job.key]
         if wait:
             job.work(SerialExecutor(self.max_seconds))
             return job
@@ -318,13 +311,6 @@ class Runner:
             if leader is None or not leader.active:
                 leader = self._leaders[job.key] = job
             return leader
-
-    def _kept_job(self, job: Job) -> Job | None:
-        """Return the finished run with the same key, if it is kept, else None; mark it as used."""
-        with self._lock:
-            if job.key in self._kept:
-                self._kept.move_to_end(job.key)
-            return self._kept.get(job.key)
 
     def _keep(self, job: Job) -> None:
         """Keep a finished run for the next visitor who opens it, unless it is too large.

@@ -75,19 +75,14 @@ def changes(old: Specification, new: Specification, path: str = "") -> Iterator[
         return
     controls = {control.name: control for control in type(old).controls()}
     for name in type(old).model_fields:
-        address = f"{path}.{name}".removeprefix(".")
-        yield from _differing(getattr(old, name), getattr(new, name), address, controls.get(name))
-
-
-def _differing(old: Any, new: Any, path: str, control: Control | None) -> Iterator[Change]:
-    """Yield the changes between two values of one field; specifications in them are compared field by field."""
-    if isinstance(old, Specification) and isinstance(new, Specification):
-        yield from changes(old, new, path)
-    elif _are_parts(old) and _are_parts(new) and len(old) == len(new):
-        for index, (old_part, new_part) in enumerate(zip(old, new, strict=True)):
-            yield from changes(old_part, new_part, f"{path}.{index}")
-    elif old != new:
-        yield Change(path, control, old, new)
+        address, one, other = f"{path}.{name}".removeprefix("."), getattr(old, name), getattr(new, name)
+        if isinstance(one, Specification) and isinstance(other, Specification):
+            yield from changes(one, other, address)
+        elif _are_parts(one) and _are_parts(other) and len(one) == len(other):
+            for index, (old_part, new_part) in enumerate(zip(one, other, strict=True)):
+                yield from changes(old_part, new_part, f"{address}.{index}")
+        elif one != other:
+            yield Change(address, controls.get(name), one, other)
 
 
 def _are_parts(value: Any) -> bool:
@@ -148,8 +143,9 @@ def table(experiments: Sequence[Experiment]) -> dict[str, tuple[str, ...]]:
     labels = dict.fromkeys(label for settings in exact for label in settings)
     result = {}
     for label in labels:
-        rows = [[tuple(settings.get(label, (NONE,))) for settings in every] for every in (rounded, exact)]
-        rounded_row, exact_row = rows
+        rounded_row, exact_row = (
+            [tuple(settings.get(label, (NONE,))) for settings in every] for every in (rounded, exact)
+        )
         if len({*exact_row} - {(NONE,)}) > 1:
             row = rounded_row if len({*rounded_row}) == len({*exact_row}) else exact_row
             result[label] = tuple(" / ".join(map(_beginning, texts)) for texts in row)

@@ -109,22 +109,6 @@ _BUDGETS: Mapping[frozenset[str], type[Budget]] = {
 }
 
 
-def _labelled(arms: Any) -> Any:
-    """Return arms from a short form of `Experiment.arms`: an algorithm, a list of them, or {label: algorithm}.
-
-    Any other value, such as the JSON of an algorithm, is returned unchanged for the validation to judge.
-    """
-    if isinstance(arms, Algorithm):
-        arms = [arms]
-    if isinstance(arms, Mapping) and "kind" not in arms:  # with "kind" it is the JSON of one specification
-        return tuple(Arm(label=label, algorithm=algorithm) for label, algorithm in arms.items())
-    if not isinstance(arms, list | tuple):
-        return arms
-    return tuple(
-        Arm(label=arm.title or type(arm).__name__, algorithm=arm) if isinstance(arm, Algorithm) else arm for arm in arms
-    )
-
-
 class Experiment(Displayed, Specification):
     """Methods (arms) to compare on one problem under one privacy budget, each run several times (replicates) from a
     seed.
@@ -184,9 +168,18 @@ class Experiment(Displayed, Specification):
         if numbers:
             budget = _BUDGETS[numbers](**{name: values[name] for name in numbers})
             values = {name: value for name, value in values.items() if name not in numbers} | {"budget": budget}
-        if "arms" in values:
-            values = values | {"arms": _labelled(values["arms"])}
-        return values
+        arms = values.get("arms")
+        if isinstance(arms, Algorithm):
+            arms = [arms]
+        if isinstance(arms, Mapping) and "kind" not in arms:  # with "kind" it is the JSON of one specification
+            values = values | {"arms": tuple(Arm(label=label, algorithm=method) for label, method in arms.items())}
+        elif isinstance(arms, list | tuple):
+            labelled = (
+                Arm(label=arm.title or type(arm).__name__, algorithm=arm) if isinstance(arm, Algorithm) else arm
+                for arm in arms
+            )
+            values = values | {"arms": tuple(labelled)}
+        return values  # any other value of `arms` is for the validation to judge
 
     @model_validator(mode="after")
     def _only_public_runs_repeat_unasked(self) -> "Experiment":
@@ -650,14 +643,15 @@ class _Run:
             return None
         if not self.plan.stops:
             return np.full(self._mechanisms.replicates, self._planned[iteration])
-        unit, statement = UNITS[currency], self.plan.statement  # the plan as a person with all rows sees it
+        unit = UNITS[currency]
         power = unit.power  # costs to this power add up: 1 for ε and ρ, 2 for μ
-        earlier = accountants.total(statement.facts.released, currency) ** power
+        # `statement`: the plan as a person with all rows sees it.
+        earlier = accountants.total(self.plan.statement.facts.released, currency) ** power
         # The ledger books what one row pays; all rows of a person pay `factor` times that, and at most what the plan
         # says.
         factor = unit.cost(grouped(unit.stated(1.0), self._rows_per_person))  # of a release that costs a row 1
         charged = (earlier + (factor * self._mechanisms.spent(currency)) ** power) ** (1 / power)
-        return np.minimum(charged, statement.spent(currency)[-1]) if factor > 1 else np.asarray(charged)
+        return np.minimum(charged, self._planned[-1]) if factor > 1 else np.asarray(charged)
 
     @cached_property
     def _planned(self) -> np.ndarray:

@@ -123,7 +123,11 @@ class Plan(Displayed):
         if len(record_at) > MOST_RECORDED or not _ascending(record_at, 0, steps):
             raise ValueError(f"at most {MOST_RECORDED} iterations to record ascend from 0 to {steps}, not {record_at}")
         if self.worst_case is not None:
-            self._check_worst_case(self.worst_case)
+            if not isinstance(self.terms, Filter):
+                raise ValueError("what a fixed plan has spent after each iteration follows from its events")
+            sums, cap = self.worst_case, self.terms.cap
+            if sums.shape != (steps + 1,) or not _ascending(sums, 0, cap * (1 + SLACK)):
+                raise ValueError(f"{steps + 1} ascending sums from 0 to the cap {cap}, not {sums}")
         schedules = (
             *self.noise.values(),
             *self.schedule.values(),
@@ -146,13 +150,6 @@ class Plan(Displayed):
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state)
         self.__post_init__()
-
-    def _check_worst_case(self, spent: np.ndarray) -> None:
-        """Raise ValueError unless `spent`, the field `worst_case`, ascends to a filter's cap, but for rounding."""
-        if not isinstance(self.terms, Filter):
-            raise ValueError("what a fixed plan has spent after each iteration follows from its events")
-        if spent.shape != (self.iterations + 1,) or not _ascending(spent, 0, self.terms.cap * (1 + SLACK)):
-            raise ValueError(f"{self.iterations + 1} ascending sums from 0 to the cap {self.terms.cap}, not {spent}")
 
     @classmethod
     def fixed(

@@ -70,7 +70,18 @@ def load(package: str) -> tuple[Preset, ...]:
     file. Raises UserError where an experiment has a value out of its range.
     """
     file = resources.data(package, "presets.toml")
-    experiments = {entry["name"]: _experiment(entry["experiment"], file.get("methods", {})) for entry in file["preset"]}
+    experiments = {}
+    for entry in file["preset"]:
+        fields, arms = dict(entry["experiment"]), []
+        settings = fields.pop("settings", {})
+        for item in fields.pop("arms"):
+            arm: Mapping[str, Any] = {"label": item} if isinstance(item, str) else item
+            stated = arm.get("algorithm", {})
+            method = stated if "kind" in stated else file["methods"][arm["label"]]
+            known = kind_named(method["kind"]).model_fields
+            of_all = {name: value for name, value in settings.items() if name in known}
+            arms.append({**arm, "algorithm": {**method, **of_all, **stated}})
+        experiments[entry["name"]] = Experiment.model_validate(_values({**fields, "arms": arms}))
     presets = []
     for entry in file["preset"]:
         expected = tuple(Expected(**fields) for fields in entry.get("expected", ()))
@@ -78,20 +89,6 @@ def load(package: str) -> tuple[Preset, ...]:
         objects = {"experiment": experiments[entry["name"]], "expected": expected, "comparisons": comparisons}
         presets.append(Preset(**{"reported": "", **entry, **objects}))  # objects in place of the entry's tables
     return tuple(presets)
-
-
-def _experiment(fields: Mapping[str, Any], named: Mapping[str, Any]) -> Experiment:
-    """Return the experiment with these fields, as the file writes them. named : its table of methods."""
-    fields = dict(fields)
-    settings, arms = fields.pop("settings", {}), []
-    for entry in fields.pop("arms"):
-        arm: Mapping[str, Any] = {"label": entry} if isinstance(entry, str) else entry
-        stated = arm.get("algorithm", {})
-        method = stated if "kind" in stated else named[arm["label"]]
-        known = kind_named(method["kind"]).model_fields
-        of_all = {name: value for name, value in settings.items() if name in known}
-        arms.append({**arm, "algorithm": {**method, **of_all, **stated}})
-    return Experiment.model_validate(_values({**fields, "arms": arms}))
 
 
 def methods(package: str) -> Mapping[str, Any]:

@@ -441,21 +441,18 @@ def costs(plans: Mapping[str, Plan], labels: Collection[str], budget: Budget, re
     delta : δ of the stated ε, unless the budget has a δ of its own.
     """
     private = [plan.statement for label, plan in plans.items() if label in labels and plan.budget.private]
-    return [_cost(private, count, budget, delta) for count in sorted({1, repeats})] if private else []
-
-
-def _cost(plans: list[Plan], repeats: int, budget: Budget, delta: float) -> Cost:
-    """Return the cost of publishing `repeats` runs of each plan.
-
-    All plans are for the same problem, and the releases that it made before the runs count once.
-    """
-    earlier, runs = plans[0].facts.released, [(plan, repeats) for plan in plans]
-    cost = composed_cost(runs, earlier, budget.currency, budget.own_delta(delta))
-    # Where all that is known of a run is its (ε, δ), the δ of several runs add up, too; a budget without δ adds 0.
-    sum_of_deltas = math.fsum(repeats * plan.budget.own_delta(0.0) for plan in plans)
-    if math.isinf(cost.epsilon) and cost.delta < sum_of_deltas < 1:
-        return composed_cost(runs, earlier, budget.currency, sum_of_deltas)
-    return cost
+    if not private:
+        return []
+    earlier, result = private[0].facts.released, []  # earlier: releases of the problem, which count once for all plans
+    for count in sorted({1, repeats}):
+        runs = [(plan, count) for plan in private]
+        cost = composed_cost(runs, earlier, budget.currency, budget.own_delta(delta))
+        # Where all that is known of a run is its (ε, δ), the δ of several runs add up, too; a budget without δ adds 0.
+        sum_of_deltas = math.fsum(count * plan.budget.own_delta(0.0) for plan in private)
+        if math.isinf(cost.epsilon) and cost.delta < sum_of_deltas < 1:
+            cost = composed_cost(runs, earlier, budget.currency, sum_of_deltas)
+        result.append(cost)
+    return result
 
 
 def composed_cost(

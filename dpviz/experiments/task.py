@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from dpviz.errors import UserError
-from dpviz.experiments.experiment import Arm, Experiment, Heartbeat, Step
+from dpviz.experiments.experiment import Experiment, Heartbeat, Step
 from dpviz.experiments.trace import Trace
 from dpviz.specification import classes_in, is_ours
 
@@ -231,22 +231,17 @@ class _Running:
                 return "done"
         complete = Trace({})  # for its records alone: a sweep reads nothing else of it
         for arm in experiment.arms:
-            state = self._one_arm(experiment, arm, complete)
+            try:
+                state = self._stream(experiment.replaced(arms=(arm,)))
+            except UserError as error:
+                self.left_out[arm.label], state = error.sentence, "done"
+            else:
+                if self.trace is not None:
+                    complete.arm_traces |= self.trace.arm_traces
+            self.trace = complete  # in place of that of this arm alone
             if state != "done":
                 return state
         return "done"
-
-    def _one_arm(self, experiment: Experiment, arm: Arm, complete: Trace) -> Ending:
-        """Run one arm by itself; add its part to the trace `complete`, or the text of its error to `left_out`."""
-        try:
-            state = self._stream(experiment.replaced(arms=(arm,)))
-        except UserError as error:
-            self.left_out[arm.label], state = error.sentence, "done"
-        else:
-            if self.trace is not None:
-                complete.arm_traces |= self.trace.arm_traces
-        self.trace = complete  # in place of that of this arm alone
-        return state
 
     def _stream(self, experiment: Task) -> Ending:
         """Run an experiment until it ends, a stop or the time limit, and keep its trace after every step."""

@@ -34,11 +34,12 @@ _SETTINGS = {
 _COMPOSED = re.compile(rf"SelfComposedDpEvent\(.*,\s*(?:count\s*=\s*)?{_NUMBER}\s*\)", re.S)
 
 
-def noise_multiplier(means: NoisyMeans, scale: float) -> float:
-    """Return the noise in the sum of a batch, divided by the clip, if that of the mean has this scale.
+def to_dpsgd(means: NoisyMeans, budget: Budget) -> str:
+    """Return Python lines with the settings of the same training in Opacus, JAX-Privacy and dp_accounting.
 
-    Raises UserError for means that do not translate.
+    Raises UserError for means that do not translate, and for a budget that no noise meets.
     """
+    scale, rate = means.noise_scale(budget), means.batch_size / means.rows
     if means.sampling != "poisson" or means.noise != "gaussian":
         raise UserError(
             "Opacus and JAX-Privacy count Gaussian noise on Poisson batches. Choose both in the sidebar; plans with "
@@ -47,19 +48,9 @@ def noise_multiplier(means: NoisyMeans, scale: float) -> float:
         )
     if means.rows_per_person > 1:
         raise UserError("They protect one row, not all rows of a person.", title="Not for several rows of a person")
-    return scale * means.batch_size / means.clip
-
-
-def to_dpsgd(means: NoisyMeans, budget: Budget) -> str:
-    """Return Python lines with the settings of the same training in Opacus, JAX-Privacy and dp_accounting.
-
-    Raises UserError for means that do not translate, and for a budget that no noise meets.
-    """
-    multiplier = noise_multiplier(means, means.noise_scale(budget))
-    rate = means.batch_size / means.rows
     return f"""\
 # {budget.describe()} for one row added or removed, with Poisson batches, by the accountants of dpviz
-noise_multiplier = {multiplier!r}  # noise in the sum of a batch, divided by max_grad_norm
+noise_multiplier = {scale * means.batch_size / means.clip!r}  # noise in the sum of a batch, divided by max_grad_norm
 max_grad_norm = {means.clip!r}
 sample_rate = {rate!r}  # {means.batch_size:,} of {means.rows:,} rows, on average
 steps = {means.iterations}  # {means.iterations * rate:.4g} epochs
@@ -121,4 +112,4 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
         raise UserError(f"The text lacks {', '.join(missing)}.", title="Settings are missing")
     counts, clip = {"rows": n, "iterations": steps}, settings.get("clip", 1.0)
     means = NoisyMeans(sampling="poisson", noise="gaussian", batch_fraction=rate, clip=clip, **counts)
-    return means, settings["noise_multiplier"] * means.sensitivity  # clip/batch size: the inverse of `noise_multiplier`
+    return means, settings["noise_multiplier"] * means.sensitivity  # clip/batch size: the inverse of `to_dpsgd`

@@ -262,25 +262,19 @@ def header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
     costs = results.costs(plans, trace.arm_traces, experiment.budget, experiment.replicates, delta)
     for sentence in results.cost_sentences(costs):
         yield f"publishing {sentence}"
+    # ε at δ of one run of each method, with more digits than on the page.
     for label, plan in plans.items():
-        if label in trace.arm_traces:
-            yield from _guarantee(label, plan, delta)
-
-
-def _guarantee(label: str, plan: Plan, delta: float) -> Iterator[str]:
-    """Yield a header line with ε at δ of one run of a method, with more digits than on the page.
-
-    There is no line where no finite ε is proven.
-    """
-    statement = plan.statement
-    own_delta = statement.budget.own_delta(delta)
-    proof = accountants.tightest(statement.events, own_delta, prior=statement.facts.released, precision="fine")
-    if math.isfinite(proof.epsilon):
-        method = accountants.METHOD_NAMES[proof.method]
-        yield (
-            f"one whole run of {label}: epsilon = {rounded_up(proof.epsilon, 9):.9g} at delta = {own_delta!r} "
-            f"({method}, {proof.precision} grid){plan.condition}"
-        )
+        if label not in trace.arm_traces:
+            continue
+        statement = plan.statement
+        own_delta = statement.budget.own_delta(delta)
+        proof = accountants.tightest(statement.events, own_delta, prior=statement.facts.released, precision="fine")
+        if math.isfinite(proof.epsilon):
+            method = accountants.METHOD_NAMES[proof.method]
+            yield (
+                f"one whole run of {label}: epsilon = {rounded_up(proof.epsilon, 9):.9g} at delta = {own_delta!r} "
+                f"({method}, {proof.precision} grid){plan.condition}"
+            )
 
 
 def _condition(condition: Condition) -> Iterator[str]:
@@ -323,28 +317,21 @@ def to_notebook(experiment: Experiment) -> str:
 
 def _values(experiment: Experiment) -> dict[str, Any]:
     """Return the values that fill the templates of program and notebook, by the names that these use."""
-    problem = experiment.problem
-    return {
-        "upload": isinstance(problem.dataset, Upload),
-        "secret_seed": experiment.seed is None,
-        "unit": problem.unit,
-        "condition": experiment.condition,
-        "settings": _literal(json.loads(experiment.to_json())),
-    }
-
-
-def _literal(settings: Mapping[str, Any]) -> str:
-    """Return settings as Python source, with one line per setting, or per item of a list, such as an arm.
-
-    `repr` quotes labels, so that no label becomes code.
-    """
+    # The settings as Python source, with one line per setting, or per item of a list, such as an arm. `repr` quotes
+    # labels, so that no label becomes code.
     lines = ["{"]
-    for name, value in settings.items():
+    for name, value in json.loads(experiment.to_json()).items():
         if isinstance(value, list):
             lines += [f"    {name!r}: [", *(f"        {item!r}," for item in value), "    ],"]
         else:
             lines.append(f"    {name!r}: {value!r},")
-    return "\n".join([*lines, "}"])
+    return {
+        "upload": isinstance(experiment.problem.dataset, Upload),
+        "secret_seed": experiment.seed is None,
+        "unit": experiment.problem.unit,
+        "condition": experiment.condition,
+        "settings": "\n".join([*lines, "}"]),
+    }
 
 
 _PYTHON = {  # metadata of a notebook

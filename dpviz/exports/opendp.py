@@ -173,25 +173,23 @@ def releases(plan: Analyses, budget: Budget, counting: Counting = "opendp") -> t
         limits["rho"] = budget.rho
     elif isinstance(budget, ApproximateDP) and (rho := closed_forms.zcdp_rho(budget.epsilon, budget.delta)) > 0:
         limits["rho"] = rho * (1 - 1e-9)  # OpenDP's conversion to ε is not exact in the last digits
-    if counting == "opendp" and limits:
-        ways = [_sharing(planned, unit, limit) for unit, limit in limits.items()]
-        # The way with the smaller noise overall: the product of scales compares statistics of different units.
-        return min(ways, key=lambda way: math.fsum(math.log(release.scale) for release in way))
-    unit: Unit = next(iter(limits), "rho")  # "rho" also where OpenDP cannot count up to the budget
-    return _rounded(planned, [_planned_cost(p, _measure(p.noise, unit)) for p in planned], unit)
-
-
-def _sharing(planned: Sequence[PlannedStatistic], unit: Unit, limit: float) -> tuple[Release, ...]:
-    """Return releases that share a limit in the unit as the planned ones share the budget, by OpenDP's count."""
-    # Under (ε, δ) the fractions of the plan may be of its ρ, so shares of ε follow from the planned noise instead.
-    # (`or`: for the type checker; every statistic of a plan has a fraction.)
-    sizes = [_planned_cost(p, unit) if unit == "epsilon" else p.share.fraction or 0.0 for p in planned]
-    costs = [limit * size / math.fsum(sizes) for size in sizes]
-    # Each cost in the unit of its noise: to OpenDP, Laplace noise of ε has ρ = ε²/2.
-    costs_by_noise = [
-        cost if _measure(p.noise, unit) == unit else math.sqrt(2 * cost) for p, cost in zip(planned, costs, strict=True)
-    ]
-    return _rounded(planned, costs_by_noise, unit)
+    if counting == "dpviz" or not limits:
+        unit: Unit = next(iter(limits), "rho")  # "rho" also where OpenDP cannot count up to the budget
+        return _rounded(planned, [_planned_cost(p, _measure(p.noise, unit)) for p in planned], unit)
+    ways = []  # releases that share the limit in a unit as the planned ones share the budget
+    for unit, limit in limits.items():
+        # Under (ε, δ) the fractions of the plan may be of its ρ, so shares of ε follow from the planned noise instead.
+        # (`or`: for the type checker; every statistic of a plan has a fraction.)
+        sizes = [_planned_cost(p, unit) if unit == "epsilon" else p.share.fraction or 0.0 for p in planned]
+        costs = [limit * size / math.fsum(sizes) for size in sizes]
+        # Each cost in the unit of its noise: to OpenDP, Laplace noise of ε has ρ = ε²/2.
+        costs_by_noise = [
+            cost if _measure(p.noise, unit) == unit else math.sqrt(2 * cost)
+            for p, cost in zip(planned, costs, strict=True)
+        ]
+        ways.append(_rounded(planned, costs_by_noise, unit))
+    # The way with the smaller noise overall: the product of scales compares statistics of different units.
+    return min(ways, key=lambda way: math.fsum(math.log(release.scale) for release in way))
 
 
 def _rounded(planned: Sequence[PlannedStatistic], costs: Sequence[float], unit: Unit) -> tuple[Release, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from dpviz.arguments import Between, ByName, Delta, check_fields, checked
 from dpviz.errors import UserError
@@ -73,7 +73,25 @@ class Statistics:
             releases, and error_of_all, the same for the largest of several numbers, both in `unit`; share of the
             budget, cost; rows_needed for an error of `error`, relative_to. The unit "column" is that of the column.
         """
-        return pd.DataFrame([_row(planned, error) for planned in self.planned.values()])
+        rows = [
+            {
+                "name": planned.statistic.name,
+                "asked": planned.statistic.asked,
+                "noise": planned.noise,
+                "scale": planned.scale,
+                "sensitivity": planned.sensitivity,
+                "standard_deviation": planned.standard_deviation,
+                "error": planned.error,
+                "error_of_all": planned.largest_error,
+                "unit": planned.statistic.unit or "column",
+                "share": planned.share.fraction,
+                "cost": described(planned.event),
+                "rows_needed": planned.rows_needed(error),
+                "relative_to": planned.statistic.of,
+            }
+            for planned in self.planned.values()
+        ]
+        return pd.DataFrame(rows)
 
     @checked
     def smallest(self, error: Error = WANTED) -> "Statistics":
@@ -111,26 +129,6 @@ class Statistics:
             The δ at which ε is read, unless the budget has a δ of its own.
         """
         return to_report(self.analyses, self.budget, delta=delta, relative=error, day=date.today().isoformat())
-
-
-def _row(planned: PlannedStatistic, error: float) -> dict[str, Any]:
-    """Return the row of a statistic for `Statistics.to_frame`."""
-    statistic = planned.statistic
-    return {
-        "name": statistic.name,
-        "asked": statistic.asked,
-        "noise": planned.noise,
-        "scale": planned.scale,
-        "sensitivity": planned.sensitivity,
-        "standard_deviation": planned.standard_deviation,
-        "error": planned.error,
-        "error_of_all": planned.largest_error,
-        "unit": statistic.unit or "column",
-        "share": planned.share.fraction,
-        "cost": described(planned.event),
-        "rows_needed": planned.rows_needed(error),
-        "relative_to": statistic.of,
-    }
 
 
 @checked

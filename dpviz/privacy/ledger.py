@@ -133,26 +133,20 @@ class _FixedAccounts:
         expected = self._events[self._next]
         if event is not expected and event != expected:  # `is` first: to compare takes longer
             raise LedgerError(f"release {self._next + 1} of the plan is {expected}, not {event}")
+        has_stopped = self._stopped_at >= 0
         if times is not None:
-            self._stop_skipping(np.asarray(times))
-        elif (self._stopped_at >= 0).any():
+            if times.shape != has_stopped.shape or not np.isin(times, (0, 1)).all():
+                raise LedgerError("under a fixed plan, times must be 0 or 1 for each replicate")
+            if (has_stopped & (times > 0)).any():
+                raise LedgerError("a replicate that left the plan cannot come back")
+            self._stopped_at[~has_stopped & (times == 0)] = self._next  # those that skip this event stop
+        elif has_stopped.any():
             raise LedgerError("a replicate that left the plan cannot come back; say which replicates are charged")
         self._next += 1
 
     def affordable(self, event: Event, times: int | np.ndarray) -> np.ndarray:
         is_next = self._next < len(self._events) and event == self._events[self._next]
         return is_next & (self._stopped_at < 0) & (np.asarray(times) <= 1)
-
-    def _stop_skipping(self, times: np.ndarray) -> None:
-        """Stop the replicates that skip the next event, whose `times` (R,) are 0.
-
-        Raises LedgerError if `times` are not all 0 or 1, or if a replicate that has stopped would pay again.
-        """
-        if times.shape != self._stopped_at.shape or not np.isin(times, (0, 1)).all():
-            raise LedgerError("under a fixed plan, times must be 0 or 1 for each replicate")
-        if ((self._stopped_at >= 0) & (times > 0)).any():
-            raise LedgerError("a replicate that left the plan cannot come back")
-        self._stopped_at[(self._stopped_at < 0) & (times == 0)] = self._next
 
     def _paid_events(self) -> np.ndarray:
         """Return (R,) the number of events, from the first of the plan, that each replicate has paid for."""

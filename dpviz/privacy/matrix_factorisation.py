@@ -182,7 +182,7 @@ class BinaryTree(Factorisation):
     """
 
     def __init__(self, length: int) -> None:
-        levels = np.arange(tree_depth(length))[:, None]  # blocks of level h have 2^h leaves
+        levels = np.arange(length.bit_length())[:, None]  # blocks of level h have 2^h leaves
         # (levels, T) the number b, from 0, of the half or whole block of 2^h leaves that contains each leaf. It ends at
         # step (b + 1) 2^h, and 2^h is the largest power of two that divides this if b is even: then it is a block.
         numbers = np.arange(length) >> levels
@@ -294,11 +294,6 @@ def restarted(single: Factorisation, times: int) -> Factorisation:
     if times < 1:
         raise ValueError(f"running sums are restarted at least once, not {times} times")
     return RestartedFactorisation(single, times)
-
-
-def tree_depth(length: int) -> int:
-    """Return ⌈log₂(T + 1)⌉, the number of blocks of a `BinaryTree` for T = `length` steps that have the first leaf."""
-    return length.bit_length()
 
 
 def tree_nodes(t: int) -> tuple[tuple[int, int], ...]:

@@ -418,7 +418,6 @@ class Mechanisms:
         return self._all_replicates if rows is None else rows
 
     def _streams(self, seed: int, purpose: Purpose, release: str) -> Sequence[np.random.Generator]:
-        """Return a generator for each replicate."""
         return streams(seed, purpose, self.replicates, release)
 
     def _passed(self, release: Release) -> np.ndarray:

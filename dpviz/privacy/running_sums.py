@@ -146,7 +146,11 @@ class PrefixSums:
         if the query was not computed on the next leaf, or if its norm, shape or sensitivity is not as declared.
         """
         with self._lock:
-            leaf = self._leaf(query)
+            number, leaf = self._added + 1, query.batch
+            if number > len(self._leaves):
+                raise LedgerError(f"these running sums were opened for {self._added} queries; this is one more")
+            if not isinstance(leaf, Batch) or not self._leaves.is_leaf(leaf, self._added):
+                raise LedgerError(f"query {number} must be computed on leaf {number} of the running sums")
             positions = [self._position_of[int(r)] for r in leaf.replicates]
             self._check(query, positions)
             is_restart = self._added % self._factorisation.period == 0
@@ -181,15 +185,6 @@ class PrefixSums:
         normals = np.zeros(self._total.shape)
         normals[positions] = self._source._drawn("standard_normal", replicates, self._total.shape[1:])
         return normals
-
-    def _leaf(self, query: Query) -> Batch:
-        """Return the leaf that the query was computed on; raise LedgerError unless it is the next one of these sums."""
-        if self._added == len(self._leaves):
-            raise LedgerError(f"these running sums were opened for {self._added} queries; this is one more")
-        leaf = query.batch
-        if not isinstance(leaf, Batch) or not self._leaves.is_leaf(leaf, self._added):
-            raise LedgerError(f"query {self._added + 1} must be computed on leaf {self._added + 1} of the running sums")
-        return leaf
 
     def _check(self, query: Query, positions: list[int]) -> None:
         """Raise LedgerError unless norm, relation, shape and sensitivity of the query are as declared.

@@ -4,7 +4,6 @@ A problem states public facts, from which runs are planned; computes Queries, to
 computes diagnostics, which read raw data and are for figures only.
 """
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -396,9 +395,6 @@ def check_facts(problem: Problem, facts: Facts) -> None:
 # -------------------------------------------------------------------- planes in which the replicates of a run are drawn
 # A dot is computed from released outputs and from settings, never from data.
 
-_TINY = float(np.finfo(float).tiny)
-_CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(3) / 2]])  # of an equilateral triangle with sides 1
-
 
 def coordinate_plane(horizontal: int, vertical: int, titles: tuple[str, str]) -> Plane:
     """Return the plane of two coordinates of the output x (R, d), given their indices and the titles of the axes."""
@@ -428,52 +424,3 @@ def ball_plane(radius: float, d: int, titles: Sequence[str]) -> Plane | None:
         return np.asarray(radius * (u[:, :2] - u[:, d : d + 2]))
 
     return Plane(plane.titles, project)
-
-
-def triangle_plane(names: tuple[str, str, str], owner: str) -> Plane:
-    """Return the triangle whose points are the weights x (R, 3) on three strategies: its corners are the strategies,
-    of these names, and the weights are barycentric coordinates.
-
-    owner : the player with the weights, in the possessive, for the title, such as "player x's".
-    """
-    titles = f"At a corner, one has all of {owner} weight", "In the middle, all three have the same"
-    corners = tuple((name, x, y) for name, (x, y) in zip(names, _CORNERS.tolist(), strict=True))
-    return Plane(titles, lambda output: output["x"] @ _CORNERS, corners)
-
-
-def two_strategy_plane(names: tuple[str, str]) -> Plane:
-    """Return the plane of a game in which both players have two strategies: each axis is the weight that a player puts
-    on its first strategy.
-
-    names : of the first strategy of player x, and of player y.
-    """
-    first_of_x, first_of_y = names
-    titles = f"Player x: weight on {first_of_x}", f"Player y: weight on {first_of_y}"
-    return Plane(titles, lambda output: np.column_stack([output["x"][:, 0], output["y"][:, 0]]))
-
-
-def entropy_plane(good: slice | None, good_name: str, owner: str) -> Plane:
-    """Return a plane for weights x (R, d) on many strategies: one axis is their sum over the good strategies, the other
-    their entropy -Σ x_j ln x_j, which is small if few strategies have all the weight.
-
-    good : indices of the good strategies, if they are known without data; None for the strategy with the largest
-        weight. good_name : name of these strategies, for the title. owner : the player with the weights, in the
-        possessive, for the title, such as "player x's".
-    """
-
-    def project(output: Mapping[str, np.ndarray]) -> np.ndarray:
-        x = output["x"]
-        weight = x.max(axis=1) if good is None else x[:, good].sum(axis=1)
-        entropy = -np.einsum("rj,rj->r", x, np.log(np.maximum(x, _TINY)))  # where x is 0, so is the product
-        return np.column_stack([weight, entropy])
-
-    return Plane((f"Weight on {good_name}", f"Entropy of {owner} weights (0: all on one)"), project)
-
-
-def mass_plane(horizontal: np.ndarray, vertical: np.ndarray, titles: tuple[str, str]) -> Plane:
-    """Return the plane of a histogram, the output x (R, |Z|) over |Z| cells: each axis is its mass on a set of cells.
-
-    horizontal, vertical : (|Z|,) bool, True for the cells of the set.
-    """
-    sets = np.column_stack([horizontal, vertical]).astype(float)
-    return Plane(titles, lambda output: output["x"] @ sets)

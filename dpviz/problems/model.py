@@ -86,7 +86,6 @@ class Model:
 
     @property
     def _facts(self) -> DatasetFacts | GroupedFacts:
-        """The public facts of the table."""
         return self.data.facts()
 
     @property

@@ -438,18 +438,16 @@ class Sweep(Specification):
 
         The places are numbered within these; `planned` numbers those of all data sets.
         """
+        points = []
         second_values = self.second.values if self.second else (None,)
-        combinations = enumerate(product(second_values, self.values))
-        return [(PointKey(number, value, second), self._at(value, second)) for number, (second, value) in combinations]
-
-    def _at(self, value: float, second: float | None) -> Experiment:
-        """Return the experiment at these values of both settings. Raises UserError, naming them, if there is none."""
-        axis, text = Axis(fields=self.fields, values=(value,)), f"value {short(value, 10)}"
-        changes = axis.taking(value)  # pairs (address, value)
-        if self.second is not None and second is not None:
-            changes += self.second.taking(second)
-            text = f"values {short(value, 10)} and {short(second, 10)}"
-        return _changed(self.experiment, changes, f"At the {text}")
+        for number, (second, value) in enumerate(product(second_values, self.values)):
+            changes = Axis(fields=self.fields, values=(value,)).taking(value)  # pairs (address, value)
+            text = f"value {short(value, 10)}"
+            if self.second is not None and second is not None:
+                changes += self.second.taking(second)
+                text = f"values {short(value, 10)} and {short(second, 10)}"
+            points.append((PointKey(number, value, second), _changed(self.experiment, changes, f"At the {text}")))
+        return points
 
     def _on(self, data_seed: int | None, experiment: Experiment) -> Experiment:
         """Return the experiment with the data of this seed; None leaves them. Raises UserError that names the seed."""

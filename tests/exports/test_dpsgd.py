@@ -3,7 +3,7 @@
 import pytest
 
 from dpviz.errors import UserError
-from dpviz.exports.dpsgd import from_dpsgd, noise_multiplier, to_dpsgd
+from dpviz.exports.dpsgd import from_dpsgd, to_dpsgd
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.privacy.statistics import noisy_means
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
@@ -35,7 +35,7 @@ def test_what_is_written_is_read_again() -> None:
 def test_the_settings_of_a_training_cost_what_others_compute(text: str) -> None:
     """σ/C = 2, q = 0.01, T = 1000: 0.7214 at δ = 10⁻⁶, by dp_accounting's loss distributions."""
     theirs, scale = from_dpsgd(text)
-    assert noise_multiplier(theirs, scale) == pytest.approx(2.0) and theirs.iterations == 1000
+    assert scale * theirs.batch_size / theirs.clip == pytest.approx(2.0) and theirs.iterations == 1000
     epsilon = noisy_means.guarantee(theirs.events_of_noise(scale), 1e-6).values["epsilon_at_delta"]
     assert epsilon == pytest.approx(0.7214, rel=2e-3)
 

@@ -166,7 +166,7 @@ def test_hessians_and_their_products_are_those_of_the_definition(
 
 def test_the_saddle_is_one_for_every_data_set_and_the_numbers_are_those_of_the_page() -> None:
     risk = RobustComponent().build()
-    x = risk.starting_point(1)
+    x = risk.facts.starting_point(1)
     found = risk.evaluate({"x": x})
     assert found["objective"] == found["gradient_norm"] == 0
     assert found["smallest_eigenvalue"] == pytest.approx(-0.4257, abs=5e-5)

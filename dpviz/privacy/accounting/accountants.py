@@ -273,15 +273,15 @@ def _advanced_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarra
     """Return √(2 ln(1/δ) Σ ε_i²) + Σ ε_i (e^{ε_i} - 1), advanced composition (Dwork and Roth 2014, Theorem 3.20)."""
     _require_one_relation(events)
     squares, linear = np.zeros(len(events) + 1), np.zeros(len(events) + 1)
-    for i, terms in enumerate(of_each(events, lambda event: _advanced_terms(releases_of(event))), 1):
+    for i, terms in enumerate(of_each(events, _advanced_terms), 1):
         squares[i], linear[i] = terms
     squares, linear = np.cumsum(squares)[counts], np.cumsum(linear)[counts]
     return np.where(counts > 0, closed_forms.advanced_sum(squares, linear, deltas), 0.0)
 
 
-def _advanced_terms(releases: Sequence[tuple[Event, int]]) -> tuple[float, float]:
-    """Return Σ ε_i² and Σ ε_i (e^{ε_i} - 1) of runs of releases, the two sums of `_advanced_curve`."""
-    epsilons = [(per_event.pure(release), times) for release, times in releases]
+def _advanced_terms(event: Event) -> tuple[float, float]:
+    """Return Σ ε_i² and Σ ε_i (e^{ε_i} - 1) of the releases of an event, the two sums of `_advanced_curve`."""
+    epsilons = [(per_event.pure(release), times) for release, times in releases_of(event)]
     if any(e > 700 for e, _ in epsilons):  # e^ε overflows, and other methods are better there
         return math.inf, math.inf
     return sum(k * e * e for e, k in epsilons), sum(k * e * math.expm1(e) for e, k in epsilons)

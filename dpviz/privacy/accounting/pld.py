@@ -234,7 +234,6 @@ def epsilon_at(counts: Counts, delta: float) -> float:
 
 
 def _worst(directions: Sequence[PLD], delta: float) -> float:
-    """Return the largest ε at δ = delta of the directions."""
     return max(direction.epsilon(delta) for direction in directions)
 
 

@@ -739,7 +739,18 @@ class Analyses(TableSize):
 @lru_cache(64)
 def _planned(plan: Analyses, budget: Budget) -> tuple[PlannedStatistic, ...]:
     """Return `plan.planned(budget)`: with the noise that the plan demands, or with the one that is smaller overall."""
-    return min((_shared(plan, budget, noise) for noise in _noises(plan, budget)), key=_log_noise)
+    candidates = []
+    for noise in _noises(plan, budget):
+        # All analyses have sensitivity 1: shares in proportion to weights do not depend on it. Shares that minimise the
+        # sum of errors would, but errors in different units, such as euros and rows, cannot be added.
+        analyses = [Analysis(name=s.name, noise=s.mechanism(noise), weight=s.weight) for s in plan.statistics]
+        shares = allocation.split(budget, analyses, "proportional")
+        planned = (
+            PlannedStatistic(statistic, share, plan.rows, plan.rows_per_person, plan.relation)
+            for statistic, share in zip(plan.statistics, shares, strict=True)
+        )
+        candidates.append(tuple(planned))
+    return min(candidates, key=_log_noise)
 
 
 def _noises(plan: Analyses, budget: Budget) -> Sequence[Noise]:
@@ -752,18 +763,6 @@ def _noises(plan: Analyses, budget: Budget) -> Sequence[Noise]:
             title="This budget does not exist for Gaussian noise",
         )
     return (plan.noise,)
-
-
-def _shared(plan: Analyses, budget: Budget, noise: Noise) -> tuple[PlannedStatistic, ...]:
-    """Return each statistic with its share, if numbers are protected by this noise."""
-    # All analyses have sensitivity 1: shares in proportion to weights do not depend on it. Shares that minimise the
-    # sum of errors would, but errors in different units, such as euros and rows, cannot be added.
-    analyses = [Analysis(name=s.name, noise=s.mechanism(noise), weight=s.weight) for s in plan.statistics]
-    shares = allocation.split(budget, analyses, "proportional")
-    return tuple(
-        PlannedStatistic(statistic, share, plan.rows, plan.rows_per_person, plan.relation)
-        for statistic, share in zip(plan.statistics, shares, strict=True)
-    )
 
 
 def _log_noise(planned: tuple[PlannedStatistic, ...]) -> float:
@@ -874,30 +873,25 @@ def released(
     UserError for a column that does not consist of n numbers, and where a person may have more rows than is planned.
     """
     numbers = [_numbers(p, column) for p, column in zip(planned, columns, strict=True)]
-    _check_people(planned, people, len(numbers[0]))
-    relation = planned[0].relation  # that of the plan, so the same for all
-    ledger = Ledger(FixedEvents(tuple(p.event for p in planned)), replicates=1, otherwise=relation)
-    mechanisms = Mechanisms(ledger, seed_or_random(seed))
-    return [_answer(p, column, mechanisms) for p, column in zip(planned, numbers, strict=True)]
-
-
-def _check_people(planned: Sequence[PlannedStatistic], people: ArrayLike | None, rows: int) -> None:
-    """Raise UserError unless no person has more rows than the plans allow; `people` must have as many rows."""
     max_rows = min(p.rows_per_person for p in planned)
-    if people is None and max_rows == 1:
-        return
-    if people is None or np.shape(people) != (rows,):
+    is_missing = people is None and max_rows > 1
+    if is_missing or (people is not None and np.shape(people) != (len(numbers[0]),)):
         raise UserError(
             f"Give `people`: the person of each of the rows. The plan is for people with up to {max_rows:,} rows.",
             title="Whose rows are these?",
         )
-    _, counts = np.unique(np.asarray(people).astype(str), return_counts=True)  # missing names, too
-    if counts.max(initial=0) > max_rows:
-        raise UserError(
-            f"Somebody has more rows than the {max_rows:,} of the plan. Keep `rows_kept(people, {max_rows})` of the "
-            "table, and plan with their number.",
-            title="Too many rows of one person",
-        )
+    if people is not None:
+        _, counts = np.unique(np.asarray(people).astype(str), return_counts=True)  # missing names, too
+        if counts.max(initial=0) > max_rows:
+            raise UserError(
+                f"Somebody has more rows than the {max_rows:,} of the plan. Keep `rows_kept(people, {max_rows})` of "
+                "the table, and plan with their number.",
+                title="Too many rows of one person",
+            )
+    relation = planned[0].relation  # that of the plan, so the same for all
+    ledger = Ledger(FixedEvents(tuple(p.event for p in planned)), replicates=1, otherwise=relation)
+    mechanisms = Mechanisms(ledger, seed_or_random(seed))
+    return [_answer(p, column, mechanisms) for p, column in zip(planned, numbers, strict=True)]
 
 
 def _answer(planned: PlannedStatistic, column: np.ndarray, mechanisms: Mechanisms) -> Any:

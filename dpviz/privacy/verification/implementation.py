@@ -624,9 +624,11 @@ class ReleaseTests:
                 relative_change = self._moved_choices(first, second)
             else:
                 difference = units - second_units  # nan where the declared sensitivity is 0: any change is too much
-                difference = np.where(
-                    _is_unchanged(first, second, difference), 0.0, np.nan_to_num(difference, nan=math.inf)
-                )
+                values, others = (release.value.reshape(len(difference), -1) for release in (first, second))
+                tolerance = ROUNDING * np.abs(values).max(initial=0.0)
+                is_near = np.isclose(values, others, rtol=ROUNDING, atol=tolerance).all(axis=1, keepdims=True)
+                is_fixed = np.isnan(difference).any(axis=1, keepdims=True)  # no row can change the query, as declared
+                difference = np.where(is_fixed & is_near, 0.0, np.nan_to_num(difference, nan=math.inf))
                 # A scale is the declared change divided by `paid`, so draws may differ by `paid`: ε in L1, μ in L2.
                 if law_of(first) == "laplace":
                     relative_change = np.abs(difference).sum(axis=1) / first.paid
@@ -666,17 +668,6 @@ def _of_all_runs(chunks: Sequence[tuple[int, np.ndarray]], runs: int, missing: f
     for start, chunk in chunks:
         values[start : start + len(chunk)] = chunk
     return values
-
-
-def _is_unchanged(first: Release, second: Release, difference: np.ndarray) -> np.ndarray:
-    """Return (R', 1) bool: True for replicates whose query no row can change, as declared, and whose values on the two
-    data sets are indeed equal.
-
-    difference : (R', k) of the draws; it is nan if the declared sensitivity is 0.
-    """
-    values, others = (release.value.reshape(len(difference), -1) for release in (first, second))
-    near = np.isclose(values, others, rtol=ROUNDING, atol=ROUNDING * np.abs(values).max(initial=0.0)).all(axis=1)
-    return (near & np.isnan(difference).any(axis=1))[:, None]
 
 
 def _members(batch: Batch, n: int) -> np.ndarray:

@@ -20,7 +20,6 @@ from dpviz.errors import UserError
 from dpviz.numbers import short_up
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.releases import Norm, Query
-from dpviz.problems import base
 from dpviz.problems.base import Facts, Memory, Metric, Plane, Problem, ProblemSpecification, evaluated_in_slices
 
 # ---------------------------------------------------------------------------------------------- the probability simplex
@@ -259,6 +258,8 @@ DEAR_GAP = replace(DUALITY_GAP, cost="expensive")  # a gap that takes a minimisa
 
 SECONDS_PER_PRODUCT = 0.1e-9  # per multiplication of a matrix with the strategies of several replicates at once
 _ARRAYS = 8  # arrays with a number per vertex that a method holds at the same time, for each replicate
+_CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(3) / 2]])  # of an equilateral triangle with sides 1
+_TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
@@ -364,12 +365,25 @@ class GameSpecification(ProblemSpecification):
         has two and y has not."""
         facts = GameFacts.of(self.facts())
         if facts.d_x == 2:
-            return base.two_strategy_plane((self.vertex("x", 0), self.vertex("y", 0))) if facts.d_y == 2 else None
+            if facts.d_y != 2:
+                return None
+            titles = f"Player x: weight on {self.vertex('x', 0)}", f"Player y: weight on {self.vertex('y', 0)}"
+            return Plane(titles, lambda output: np.column_stack([output["x"][:, 0], output["y"][:, 0]]))
         owner = "player x's" if facts.d_y > 1 else "the"
-        if facts.d_x == 3:
-            first, second, third = (self.vertex("x", index) for index in range(3))
-            return base.triangle_plane((first, second, third), owner)
-        return base.entropy_plane(*self.good, owner)
+        if facts.d_x == 3:  # a triangle whose corners are the strategies; the weights are barycentric coordinates
+            titles = f"At a corner, one has all of {owner} weight", "In the middle, all three have the same"
+            corners = tuple((self.vertex("x", index), x, y) for index, (x, y) in enumerate(_CORNERS.tolist()))
+            return Plane(titles, lambda output: output["x"] @ _CORNERS, corners)
+        good, good_name = self.good
+
+        def project(output: Mapping[str, np.ndarray]) -> np.ndarray:
+            """Return the weight on the good strategies and the entropy, which is small if few have all the weight."""
+            x = output["x"]
+            weight = x.max(axis=1) if good is None else x[:, good].sum(axis=1)
+            entropy = -np.einsum("rj,rj->r", x, np.log(np.maximum(x, _TINY)))  # where x is 0, so is the product
+            return np.column_stack([weight, entropy])
+
+        return Plane((f"Weight on {good_name}", f"Entropy of {owner} weights (0: all on one)"), project)
 
     def vertex(self, player: Player, index: int) -> str:
         """Return the name of the player's pure strategy with this index, from public declarations of the data."""

@@ -327,23 +327,19 @@ class GroupLossGame(GroupedGame):
         count = 0  # of the rows so far
         for block in self._blocks(len(w), rows):
             features, labels = self._features[block], self._labels[block]
-            row_losses, row_slopes = self._row_losses(w @ features.T, labels)
+            predictions = w @ features.T  # (R, b); the slopes are the derivatives of the losses by these
+            if self._is_squared:
+                residuals = predictions - labels
+                row_losses, row_slopes = 0.5 * residuals**2, residuals
+            else:  # |margin| ≤ r: the exponential can neither overflow nor lose digits
+                exponentials = np.exp(-labels * predictions)
+                row_losses, row_slopes = np.log1p(exponentials), -labels * (exponentials / (1 + exponentials))
             membership = self._membership(block)  # (b, G) each row's weight in its group, else 0
             losses += row_losses @ membership
             if y is not None:
                 slopes += (row_slopes * (y @ membership.T)) @ features
             count += len(labels)
         return losses / count, slopes / count
-
-    def _row_losses(self, predictions: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the losses (R, b) of b rows with labels (b,) and predictions ⟨a, w⟩ (R, b), and their derivatives by
-        the predictions (R, b)."""
-        if self._is_squared:
-            residuals = predictions - labels
-            return 0.5 * residuals**2, residuals
-        # |margin| ≤ r: the exponential can neither overflow nor lose digits.
-        exponentials = np.exp(-labels * predictions)
-        return np.log1p(exponentials), -labels * (exponentials / (1 + exponentials))
 
     def _blocks(self, replicates: int, rows: slice | None) -> Iterator[slice]:
         """Yield the rows of a block, or all for None, in slices of about BLOCK / R rows."""

@@ -22,7 +22,6 @@ from dpviz.datasets.uploads.parsing import OTHER
 from dpviz.errors import UserError
 from dpviz.later import pd
 from dpviz.privacy.releases import Norm, Query
-from dpviz.problems import base
 from dpviz.problems.base import Metric, Plane
 from dpviz.problems.games.games import (
     DUALITY_GAP,
@@ -178,8 +177,9 @@ class MarginalQueries(GameSpecification):
         if len(data.columns) < 2:
             return super()._plane()
         indices = np.unravel_index(np.arange(data.domain_size), data.sizes)
+        is_first = np.column_stack([indices[0] == 0, indices[1] == 0]).astype(float)  # (|Z|, 2), for the cells
         horizontal, vertical = (f"Share of rows with {name}={categories[0]}" for name, categories in data.columns[:2])
-        return base.mass_plane(indices[0] == 0, indices[1] == 0, (horizontal, vertical))
+        return Plane((horizontal, vertical), lambda output: output["x"] @ is_first)
 
     def marginals(self) -> Marginals:
         """Return the queries; they need no data."""
@@ -269,7 +269,11 @@ class MarginalGame(SlicedGame):
 
     def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> Pair:
         """Compute ∇ₓF = -Aᵀ(y⁺ - y⁻) (R, |Z|) and ∇ᵧF (R, 2q), the errors of all queries with signs + and then -."""
-        errors = self._answers_of(rows) - self.marginals.answers(x)
+        truth = self._truth  # (1, q) the answers to all queries on all rows
+        if rows is not None:
+            indices = self._indices[rows]
+            truth = self.answers(np.bincount(indices, minlength=self.facts.d_x)[None] / len(indices))
+        errors = truth - self.marginals.answers(x)
         return -self.marginals.transposed(self._signed(y)), np.concatenate([errors, -errors], axis=1)
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -322,13 +326,6 @@ class MarginalGame(SlicedGame):
             return np.concatenate([project_to_simplex(tables[:, cells]) for cells in self.marginals.slices], axis=1)
 
         return compute_in_slices(nearest, self.facts.seconds, noisy)
-
-    def _answers_of(self, rows: slice | None) -> np.ndarray:
-        """Return the answers (1, q) to all queries on a block of rows, or on all for None."""
-        if rows is None:
-            return self._truth
-        indices = self._indices[rows]
-        return self.answers(np.bincount(indices, minlength=self.facts.d_x)[None] / len(indices))
 
     def _signed(self, y: np.ndarray) -> np.ndarray:
         """Return the weights y⁺ - y⁻ (R, q) of the errors of all queries, from y (R, 2q)."""

@@ -271,18 +271,14 @@ class MeanProducts:
         if len(used) <= _FEW and rows is not None:  # nothing is cached: a block is used once
             return weights[:, used] @ self._u.cross(self._v, used, rows) / (stop - start)  # `cross`: columns of m M
         if rows is None and sum(vertex not in self._cached for vertex in used.tolist()) <= _FEW:
-            return self._product_of_columns(weights, used) / self._u.n
+            total = np.zeros((len(weights), self._u.d))  # n M w, from the columns of n M, a block of them at a time
+            for first in range(0, len(used), _AT_ONCE):
+                checkpoint()
+                block = used[first : first + _AT_ONCE]
+                total += weights[:, block] @ self._counted_columns(block)
+            return total / self._u.n
         v_mixed = self._v.mix(weights, rows)  # ⟨vᵢ, w⟩ for every row
         return self._u.inner(v_mixed, rows) / (stop - start)  # `inner`: Σᵢ uᵢ⟨vᵢ, w⟩
-
-    def _product_of_columns(self, weights: np.ndarray, used: np.ndarray) -> np.ndarray:
-        """Return n M w (R, d) over all rows from the columns of n M with indices `used`, a block of them at a time."""
-        total = np.zeros((len(weights), self._u.d))
-        for start in range(0, len(used), _AT_ONCE):
-            checkpoint()
-            block = used[start : start + _AT_ONCE]
-            total += weights[:, block] @ self._counted_columns(block)
-        return total
 
     def _counted_columns(self, vertices: np.ndarray) -> np.ndarray:
         """Return the columns of n M over all rows with these indices, (k, d) int32, from the cache or counted now."""

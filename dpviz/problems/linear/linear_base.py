@@ -539,9 +539,18 @@ class LinearProblem(LinearSums, base.SmoothProblem):
             }
 
     def prepare(self) -> None:
-        """Compute the minimum F*, if it is not known yet."""
-        if self._minimum is None:
-            self._minimum = self._minimise()
+        """Compute the minimiser of F and F*, unless they are known: by Newton's method with backtracking, from 0."""
+        if self._minimum is not None:
+            return
+        x = np.zeros((1, self.facts.d))
+        value, total, _ = self.sums(x)
+        for _ in range(100):
+            checkpoint()
+            next_state = self._newton_step(x, value, self._gradient(x, total))
+            if next_state is None:
+                break
+            x, value, total = next_state
+        self._minimum = x[0], float(value[0])
 
     @property
     def optimum(self) -> float:
@@ -559,18 +568,6 @@ class LinearProblem(LinearSums, base.SmoothProblem):
         self.prepare()
         assert self._minimum is not None
         return self._minimum
-
-    def _minimise(self) -> tuple[np.ndarray, float]:
-        """Compute the minimiser of F (d,) and F*, by Newton's method with backtracking, from x = 0."""
-        x = np.zeros((1, self.facts.d))
-        value, total, _ = self.sums(x)
-        for _ in range(100):
-            checkpoint()
-            next_state = self._newton_step(x, value, self._gradient(x, total))
-            if next_state is None:
-                break
-            x, value, total = next_state
-        return x[0], float(value[0])
 
     def _newton_step(
         self, x: np.ndarray, value: np.ndarray, gradient: np.ndarray

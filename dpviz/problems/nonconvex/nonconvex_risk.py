@@ -211,10 +211,6 @@ class NonconvexRisk(LinearSums, Problem):
     def curvatures(arguments: np.ndarray) -> np.ndarray:
         """Return φ'' (R, b) at the arguments (R, b). The result may overwrite the arguments."""
 
-    def starting_point(self, replicates: int) -> np.ndarray:
-        """Return x₀ (R, d), the same for all R replicates."""
-        return self.facts.starting_point(replicates)
-
     # --------------------------------------------------------------------------------------------------------- queries
 
     def mean_gradient(self, x: np.ndarray, batch: Batch | None = None, at_state: bool = False) -> Query:

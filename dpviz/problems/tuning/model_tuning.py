@@ -229,12 +229,12 @@ class Huber(GradientProblem):
         return {"distance": np.linalg.norm(points - self._reference, axis=1)}
 
     def prepare(self) -> None:
-        """Compute the minimiser of F, unless the true coefficients are known."""
-        if self._reference is None:
-            self._reference = self._minimise()
+        """Compute the minimiser of F in the box, unless it is known, or the true coefficients are.
 
-    def _minimise(self) -> np.ndarray:
-        """Compute the minimiser (d,) of F in the box by L-BFGS, in rounds of a few steps with checkpoints."""
+        It is computed by L-BFGS, in rounds of a few steps with checkpoints.
+        """
+        if self._reference is not None:
+            return
 
         def value_and_gradient(x: np.ndarray) -> tuple[float, np.ndarray]:
             """Return F and ∇F (d,) at x (d,)."""
@@ -249,7 +249,7 @@ class Huber(GradientProblem):
             if result.success:  # False if it stopped after STEPS
                 break
             checkpoint()
-        return x
+        self._reference = x
 
 
 # ----------------------------------------------------------------------- kernel models: training rows are not protected

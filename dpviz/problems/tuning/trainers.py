@@ -311,7 +311,11 @@ class Trainers:
         an error to stop the request.
         """
         if not self._is_started and len(points) > 1:
-            self._start()
+            self._is_started = True
+            # Where no further process can be started, or no thread that listens to one, this process does everything.
+            with suppress(OSError, RuntimeError):
+                for _ in range(further_processes()):
+                    self._helpers.append(_Helper())
         request = _Request(points, len(self._learner.arrays["z"]))
         try:
             while request.n_missing:
@@ -328,13 +332,6 @@ class Trainers:
                 number: (other, index) for number, (other, index) in self._sent.items() if other is not request
             }
         return request.losses
-
-    def _start(self) -> None:
-        """Start the further processes. If none can be started, this process does everything."""
-        self._is_started = True
-        with suppress(OSError, RuntimeError):  # no further process, or no thread that listens to one
-            for _ in range(further_processes()):
-                self._helpers.append(_Helper())
 
     def _share_out(self, request: _Request) -> None:
         """Send waiting points to the further processes that are ready and have fewer than AHEAD points."""

@@ -31,13 +31,6 @@ def user_count(facts: DatasetFacts) -> int:
     return facts.users if isinstance(facts, UserFacts) else facts.n
 
 
-def chosen_features(p: int, max_features: int) -> np.ndarray:
-    """Return the indices of the features in use, ascending: all p, or always the same `max_features` of them."""
-    if p <= max_features:
-        return np.arange(p)
-    return np.sort(np.random.default_rng(0).permutation(p)[:max_features])
-
-
 @dataclass(frozen=True, eq=False)
 class Users:
     """The users of the rows of a table.
@@ -232,8 +225,11 @@ class TuningSpecification(ProblemSpecification):
 
     @property
     def chosen(self) -> np.ndarray:
-        """Indices of the features in use, of those of the data."""
-        return chosen_features(self.data.facts().d, self.most_features)
+        """Indices of the features in use, of those of the data, ascending: all, or always the same `most_features`."""
+        d = self.data.facts().d
+        if d <= self.most_features:
+            return np.arange(d)
+        return np.sort(np.random.default_rng(0).permutation(d)[: self.most_features])
 
     @property
     def unit(self) -> str:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from dpviz.checkpoints import checkpointed_slices
-from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification, rows_field, seed_field
+from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, DatasetSpecification, rows_field, seed_field
 from dpviz.datasets.synthetic import UniformLinear
 from dpviz.problems import base
 from dpviz.problems.base import Facts, Memory, Plane, ProblemSpecification
@@ -210,13 +210,10 @@ class TableModel(BlackBox):
             rows[part, : data.facts.d] = (data.features[part] - (low + high) / 2) / ((high - low) / 2)
             rows[part] /= divisor
             clip_row_norms(rows[part])  # in place, those that are longer than 1
-        return rows, self._targets(data)
-
-    def _targets(self, data: Dataset) -> np.ndarray:
-        """Return the targets (n, 1), mapped from their declared range to [0, 1] or [-1, 1]."""
-        low, high = data.facts.target or (-1.0, 1.0)  # two classes have the labels ±1
-        positions = np.clip((data.labels - low) / (high - low), 0.0, 1.0)[:, None]
-        return np.asarray(positions if self.targets == "unit" else 2 * positions - 1)
+        # The targets (n, 1) are mapped from their declared range to [0, 1] or [-1, 1]; two classes have the labels ±1.
+        lowest, highest = data.facts.target or (-1.0, 1.0)
+        positions = np.clip((data.labels - lowest) / (highest - lowest), 0.0, 1.0)[:, None]
+        return rows, np.asarray(positions if self.targets == "unit" else 2 * positions - 1)
 
 
 class CappedRegression(TableModel):

@@ -448,10 +448,6 @@ class ValueProblem(Problem):
         sample_seconds = 2 * min(d, MOST_SEEN) * SECONDS_PER_VALUE + POINTS * slope_seconds  # two values per direction
         return evaluated_in_slices(self._evaluate, output, seconds + min(2 * HALF, n) * cost_factor * sample_seconds)
 
-    def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Compute all metrics (R,) at the outputs {"x": (R, d)}."""
-        return self._evaluate_cheap(output) | self._sample_diagnostics(clip_finite(output["x"]))
-
     def _evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Compute the objective F (R,) at the outputs {"x": (R, d)}, over all rows."""
         x = clip_finite(output["x"])
@@ -480,16 +476,16 @@ class ValueProblem(Problem):
             total += np.sign(self._values(arguments, other_y) - self._values(arguments, y)).sum(axis=(0, 1))
         return (1 + total / self.facts.n) / 2  # from a mean of 1, -1 and, for equal losses, 0 to a share
 
-    def _sample_diagnostics(self, x: np.ndarray) -> dict[str, np.ndarray]:
-        """Estimate the expensive metrics (R,) at x (R, d) from a random sample of the rows.
+    def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Compute all metrics (R,) at the outputs {"x": (R, d)}, the expensive ones from a random sample of the rows.
 
         The rows of the sample and their directions are the same at every call, so that values can be compared.
         """
         generator, facts = np.random.default_rng(_SEED), self.facts
         half = max(1, min(HALF, facts.n // 2))
         sample = generator.permutation(facts.n)[: 2 * half]
+        a, x = self._rows[sample], clip_finite(output["x"])
         weights, clipping = self._row_estimates(x, sample)
-        a = self._rows[sample]
         first_mean, second_mean = (
             self._pulled_sum(a[part], weights[part]) / len(a[part]) for part in (slice(half), slice(half, None))
         )
@@ -499,7 +495,7 @@ class ValueProblem(Problem):
         components = (weights * self._arguments(a[None], mean)[:, 0]).sum(axis=2)
         components /= np.maximum(np.linalg.norm(mean, axis=1), 1e-12)  # the mean may be 0
         bound, error = self._stationarity(x, sample, generator)
-        return {
+        return self._evaluate_cheap(output) | {
             "smoothed_gradient_norm": np.sign(square) * np.sqrt(np.abs(square)),
             "smoothed_gradient_error": components.std(axis=0) / np.sqrt(len(components)),
             # If L holds for every row, no gradient is longer than L.

@@ -383,7 +383,7 @@ COST = 0.02
 def true_gap(problem: LogisticTukey) -> float:
     """f(x₀) - 0: the released gap rests on inf f ≥ 0."""
     risk = problem.build()
-    return float(risk.evaluate({"x": risk.starting_point(1)}, expensive=False)["objective"][0])
+    return float(risk.evaluate({"x": risk.facts.starting_point(1)}, expensive=False)["objective"][0])
 
 
 def test_the_released_gap_is_above_the_true_one_by_its_margin_and_its_noise() -> None:
