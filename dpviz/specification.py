@@ -116,15 +116,15 @@ def number(
     """Declare a numeric field whose slider, with the scale `scale`, goes from `low` to `high`.
 
     limits : the smallest and the largest value that the library takes; by default `low` and `high` on a linear scale.
-        On a logarithmic one they are far beyond, but a count does not get smaller, nor a share larger than 1.
+        On a logarithmic one they are a million times beyond, up to 10⁹; but a share, whose `high` is at most 1, gets no
+        larger, and a count, whose `high` is an int, no smaller and only a thousand times larger.
     """
     if limits is None:
         limits = (low, high)
         if scale == "log":
-            is_count = isinstance(high, int)
-            lowest, beyond = (low, 1000) if is_count else (low / 1e6, 1e6)  # factors by choice
-            highest = high if high <= 1 else min(high * beyond, 10**9)  # with an end of 1 or less it is a share
-            limits = (lowest, highest)
+            is_count, is_share = isinstance(high, int), high <= 1
+            highest = high if is_share else min(high * (1000 if is_count else 1e6), 10**9)
+            limits = (low if is_count else low / 1e6, highest)
     extra: Any = {"symbol": symbol, "unit": unit, "scale": scale, "low": low, "high": high}
     return Field(default, ge=limits[0], le=limits[1], title=label, description=help, json_schema_extra=extra)
 

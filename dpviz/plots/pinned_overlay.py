@@ -183,7 +183,7 @@ def _label(figure: go.Figure, pinned_lines: Sequence[tuple[str, PinnedLine]], y_
     for name, line in pinned_lines:
         faint_style = ArmStyle(style.with_opacity(line.color, OPACITY), _DASH)
         lines.append(Line(line.x, line.y, html.escape(_title(name, line), quote=False), faint_style))
-    # The horizontal axis ends with all lines, the pinned ones among them, as no figure of a run sets a range.
+    # No figure of a run sets a range, so the horizontal axis ends with all lines, also those that `with_pinned` added.
     ends_of_lines = np.array([[trace.x[0], trace.x[-1]] for trace in _named(figure)], dtype=float)
     span = float(ends_of_lines[:, 0].min()), float(ends_of_lines[:, 1].max())
     all_ends = line_ends(lines, span, y_range, scale, min_frame_width(layout.height))

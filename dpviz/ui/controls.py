@@ -258,11 +258,11 @@ class Panel:
         if is_unread:  # the default instead, as the visitor could not correct a text that is hidden
             del st.query_params[key]
             self.unread.append(control.title)
-        bind = self._begin(name, control.title, default, str, may_be_empty=True)
-        if is_unread:  # not bound in this drawing, as by `_begin`, so that Streamlit draws the default
+        bind = self._prepare_bind(name, control.title, default, str, may_be_empty=True)
+        if is_unread:  # not bound in this drawing, as by `_prepare_bind`, so that Streamlit draws the default
             bind = None
         text = st.text_input(control.title, value=default, key=key, help=control.help, bind=bind)
-        self._end(name)
+        self._note_unread(name)
         value = _read_numbers(text)
         if value != control.default:
             self.query[key] = text
@@ -568,24 +568,24 @@ class Panel:
     ) -> T:
         """Draw a control that the address restores; return its value, and note it in `query` if it is not the default.
 
-        draw : draws the control and returns its value, given whether it is bound to the address; a control that may be
-        empty there can always be bound. text : returns the form of a value in the address.
-        may_be_empty : true if the control can have no value.
+        draw : draws the control and returns its value; its argument is that of Streamlit that binds the control to the
+        address, or does not. text : returns the form of a value in the address.
+        may_be_empty : true if the control can have no value, or ignores an empty one in the address.
         """
-        value = draw(self._begin(name, title, default, text, may_be_empty))
-        self._end(name)
+        value = draw(self._prepare_bind(name, title, default, text, may_be_empty))
+        self._note_unread(name)
         if value != default:
             self.query[self.key(name)] = text(value)
         return value
 
-    def _begin(
+    def _prepare_bind(
         self, name: str, title: str, default: Any, text: Callable[[Any], str | list[str]], may_be_empty: bool = False
     ) -> Bind:
         """Prepare the drawing of a control; return "query-params" if it is bound to the address, else None.
 
         A control that is never empty is not bound while the address has an empty value for it: Streamlit would draw
-        some controls without any value then. The title is noted for messages, and for `_end` the value in the address.
-        The arguments are those of `_bound`.
+        some controls without any value then. The title is noted for messages, and for `_note_unread` the value in the
+        address. The arguments are those of `_bound`.
         """
         self.titles[name] = title
         key = self.key(name)
@@ -605,7 +605,7 @@ class Panel:
                 return None
         return "query-params"
 
-    def _end(self, name: str) -> None:
+    def _note_unread(self, name: str) -> None:
         """Note a control as unread if Streamlit, when it drew it, has changed or removed its value in the address.
 
         Streamlit also removes a value that is the default; that is no loss.

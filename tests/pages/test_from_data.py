@@ -166,6 +166,14 @@ def test_shares_that_were_proposed_do_not_become_declared_by_being_proposed_agai
     assert "the shares of the groups in “region”" in words(app)
 
 
+def test_a_group_that_was_declared_stays_when_others_are_proposed(load: Load) -> None:
+    app, panel = opened(load, "groups")
+    edit(app, "members", {"added_rows": [{"group": "of no row", "share": 0.1}]})
+    app.button(key=f"{panel}_upload_propose").click().run()
+    (rows,) = (editor.value for editor in app.data_editor if "_members_" in editor.key)
+    assert rows.set_index("group")["share"]["of no row"] == 0.1 and rows["share"].sum() == pytest.approx(1)
+
+
 def test_an_estimated_smoothness_stays_one_under_another_name(load: Load) -> None:
     """Chosen as one's own value it is the same number: it was not typed."""
     app = load("accelerated", accel_smoothness_source="Estimated from data (not private)")

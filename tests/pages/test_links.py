@@ -32,13 +32,13 @@ HOSTILE: list[str | list[str]] = [
 def keys(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The keys that pages put into addresses, and the titles of their controls, as they are drawn."""
     found: dict[str, str] = {}
-    begin = controls.Panel._begin
+    begin = controls.Panel._prepare_bind
 
     def noted(panel: controls.Panel, name: str, title: str, *rest: Any, **more: Any) -> Any:
         found[panel.key(name)] = title
         return begin(panel, name, title, *rest, **more)
 
-    monkeypatch.setattr(controls.Panel, "_begin", noted)
+    monkeypatch.setattr(controls.Panel, "_prepare_bind", noted)
     return found
 
 

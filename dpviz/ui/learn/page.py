@@ -46,7 +46,7 @@ def show_lesson(lesson: Lesson, step: int) -> None:
     """Draw a step of a lesson. step : its number, from SETTING to WHY."""
     st.session_state.pop(links.LESSON, None)  # the visitor is back at a lesson
     begin_runs(lesson)
-    room, bar_container = classroom.room(), st.container()
+    room, bar_container = classroom.room(), st.container()  # its bar is on top, and needs the poll
     st.button("All lessons", key="learn_list", type="tertiary", icon=":material/arrow_back:", on_click=go)
     st.title(lesson.title, anchor=False)
     st.caption(f"Step {step} of {len(NAMES)}: **{NAMES[step - 1]}**. {lesson.minutes} minutes in all.")
@@ -55,20 +55,20 @@ def show_lesson(lesson: Lesson, step: int) -> None:
         is_ready = ready(lesson, BOTH if step >= SEE else ("before",))
     before, after = (_side(lesson, which) for which in BOTH)
     poll = None  # the prediction of the class that this visitor teaches
-    if room is not None and is_ready:
-        poll = Poll(room, lesson, before, after, _sheet(lesson, before, after) if lesson.drawn else None)
-        if step == PREDICT:
-            poll.ask()
-        elif step == SEE:
-            poll.tell()
-        else:
-            room.look_up()  # phones have nothing to answer
     if room is not None:
-        onward = (go, lesson.slug, step + 1) if step != WHY else ()
-        reveal = poll.reveal if poll is not None and step == PREDICT else None
+        ballot = reveal = None
+        if is_ready:
+            poll = Poll(room, lesson, before, after, _sheet(lesson, before, after) if lesson.drawn else None)
+            if step == PREDICT:
+                poll.ask()
+                ballot, reveal = poll.ballot, poll.reveal
+            elif step == SEE:
+                poll.tell()
+                ballot = poll.ballot
+            else:
+                room.look_up()  # phones have nothing to answer
         with bar_container:
-            ballot = poll.ballot if poll is not None and step in (PREDICT, SEE) else None
-            classroom.bar(room, ballot, reveal, onward)
+            classroom.bar(room, ballot, reveal, onward=(go, lesson.slug, step + 1) if step != WHY else ())
     with text_column:
         _show_text(lesson, step, before, after, is_ready, poll)
     if is_ready:

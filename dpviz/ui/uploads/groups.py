@@ -223,13 +223,14 @@ def _release(file: GroupedFile, group: str, groups: tuple[str, ...], epsilon: fl
 def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
     """Fill in the most frequent groups of the column `group`, and "other", from the data; for a callback.
 
-    Shares that were declared before stay as they are. with_shares : true to fill in the shares of the other groups,
-    too: what the declared ones leave of 1 is divided among them in proportion to their numbers of rows.
+    Groups with a share that was declared before stay as they are. with_shares : true to fill in the shares of the
+    others, too: what the declared ones leave of 1 is divided among them in proportion to their numbers of rows.
     """
     max_names = MAX_GROUPS - 1  # without "other"
     frequent = [name for name in target_classes(file.frame[group], max_names) if name != OTHER]
-    names = [*frequent, OTHER]
     declared = {name: share for name, share in file.groups.get(group, []) if not math.isnan(share)}
+    rarer = [name for name in declared if name not in (*frequent, OTHER)]
+    names = [*frequent[: max(max_names - len(rarer), 0)], *rarer, OTHER]
     filled: dict[str, float] = {}
     if with_shares:
         all_counts = np.bincount(group_positions(file.frame[group], names), minlength=len(names)).astype(float)
@@ -244,7 +245,7 @@ def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
     file.groups[group] = [(name, shares.get(name, math.nan)) for name in names]
     file.note_from_data(("groups", group), set(frequent))
     file.note_from_data(("shares", group), set(filled.values()))
-    file.edition += 1
+    file.edition += 1  # the table is drawn with the new rows
 
 
 # ---------------------------------------------------------------------------------------------------------------- panel

@@ -166,8 +166,11 @@ class TrustRegion(NonconvexMethod):
     )
 
     def analysis(self, facts: NonconvexFacts) -> theory.Analysis:
-        """Return the tolerances of the test before the step; as published they leave nothing of the targets to
-        noise."""
+        """Return the tolerances of the test before the step.
+
+        Those of the published program, which the setting `trust_radius` stands for, leave nothing of the targets to
+        noise.
+        """
         return replace(super().analysis(facts), bare=self.trust_radius == "published")
 
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
