@@ -150,7 +150,7 @@ def test_each_phone_has_a_run_of_its_own(lecture: tuple[AppTest, Room]) -> None:
     trace = app.session_state["learn_luck_after"].job.trace
     ends = {arm: trace.series(arm, "objective_gap")[1][-1] for arm in ("DP-GD", "DP-MASG")}
     wins = int((ends["DP-MASG"] < ends["DP-GD"])[:3].sum())
-    assert f"DP-MASG wins {wins} times, DP-GD {3 - wins} times" in words(app)
+    assert f"Wins: DP-MASG {wins}, DP-GD {3 - wins}." in words(app)
     assert states(room, 1)[0]["end"] == pytest.approx(ends["DP-MASG"][0] / ends["DP-GD"][0], abs=1e-4)
     strip = next(figure for alt, figure in charts(app).items() if alt.startswith("Where the runs"))
     dots = {trace["name"]: array(trace["x"]) for trace in strip["data"] if trace["mode"] == "markers"}

@@ -150,7 +150,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         """Return the plan of T steps that spend the whole budget in proportion to `shares` (T,), which are those of ε
         for Laplace noise, of ρ for Gaussian noise."""
         iterations, m = len(shares), self.batch_size(facts)
-        # prior: charged before the run.
+        # `prior`: releases charged before the run.
         events = calibration.calibrated_events(self.noise, budget, shares, m=m, n=facts.n, prior=facts.released)
         sensitivity = facts.gradient_sensitivity(self.norm, m)
         scales = of_each(events, lambda event: noise_scale(event, sensitivity))  # once for each that differs
@@ -392,7 +392,7 @@ def compare(method: GradientMethod, plan: Plan) -> ScheduleComparison | None:
         return None
     even = method.plan_with(facts, plan.budget, np.ones(plan.iterations))
     optimal = method.plan_with(facts, plan.budget, best_shares)
-    # Where the cost is a sum.
+    # Proven optimal only where the cost is a sum.
     proven = plan.budget.pure if method.noise == "laplace" else method.batch_size(facts) == facts.n
     return ScheduleComparison(
         yours=_error(method, plan),

@@ -210,8 +210,8 @@ def _quadratic_parts(method: GradientMethod, plan: Plan) -> np.ndarray:
     """Return (3, T+1) the parts of the exact error on a quadratic that come from the start, from privacy noise and from
     batch noise. The error is their sum, so each part is the error without the other two.
 
-    If the problem is no quadratic, whose facts state eigenvalues, it is represented by one with eigenvalues that are
-    log-uniform in [μ, L].
+    Where the facts state no eigenvalues, a quadratic whose eigenvalues are log-uniform in [μ, L] stands for the
+    problem.
     """
     facts, privacy, batch = _half_variances(method, plan)
     if facts.eigenvalues:

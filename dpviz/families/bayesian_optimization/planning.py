@@ -1,5 +1,5 @@
-"""Estimates before a run: the length of noise and bias, bounds on the error, random stopping, the numbers of points and
-trainings, and warnings.
+"""Estimates before a run: the length of noise and bias, bounds on the error, random stopping, and the numbers of
+points and trainings.
 
 Source: Sopa, Marusic, Avella-Medina, Cunningham 2025, and THEORY.md, whose sections are cited. Symbols: n users of the
 validation data, d settings, T steps of size η, B clip of a user's gradient, μ budget (Gaussian differential privacy),

@@ -131,8 +131,21 @@ def stopping_test(
     heading, words : of the chart, and of its caption.
     """
     title = trace.metrics[metric].label if metric in trace.metrics else metric
+    return chart(
+        _stopping_figure(trace, label, metric, tolerance, title, log_y),
+        heading,
+        f"{heading} {title} in every step of every run, with its tolerance and the kind of step",
+        f"{label}: {words}",
+        provenance=trace.arm_traces[label].privacy,
+    )
+
+
+def _stopping_figure(trace: Trace, label: str, metric: str, tolerance: float, title: str, log_y: bool) -> go.Figure:
+    """Draw the figure of `stopping_test`. title : of the vertical axis."""
     axes = Axes("Step t", title, log_y=log_y)
     steps, values, kinds = _values_by_step(trace, label, metric)
+    if not len(values):
+        return line_figure([], axes, if_empty="This test was never asked for: no step came so far.")
     traces: list[dict[str, Any]] = []
     for kind, (word, color, symbol) in KINDS.items():
         is_kind = kinds == kind
@@ -148,23 +161,13 @@ def stopping_test(
                     "hovertemplate": f"step %{{x:,}}, {word}: %{{y:,.3~r}}<extra></extra>",
                 }
             )
-    if len(values):
-        limit = Limit(tolerance, f"tolerance {short(tolerance)}")
-        ends = 0.5, float(steps.max()) + 0.5  # half a step beyond the markers
-        traces.append(limit_line(limit, ends, Scale(log_x=False, log_y=log_y)))
-        frame = style.layout(axes, legend_entries=len(traces))
-        if steps.max() <= FEW_STEPS:
-            frame["xaxis"] |= {"dtick": 1}  # a tick at each step
-        figure = go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
-    else:
-        figure = line_figure([], axes, if_empty="This test was never asked for: no step came so far.")
-    return chart(
-        figure,
-        heading,
-        f"{heading} {title} in every step of every run, with its tolerance and the kind of step",
-        f"{label}: {words}",
-        provenance=trace.arm_traces[label].privacy,
-    )
+    limit = Limit(tolerance, f"tolerance {short(tolerance)}")
+    ends = 0.5, float(steps.max()) + 0.5  # half a step beyond the markers
+    traces.append(limit_line(limit, ends, Scale(log_x=False, log_y=log_y)))
+    frame = style.layout(axes, legend_entries=len(traces))
+    if steps.max() <= FEW_STEPS:
+        frame["xaxis"] |= {"dtick": 1}  # a tick at each step
+    return go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
 
 
 def _values_by_step(trace: Trace, label: str, metric: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -85,19 +85,20 @@ def constants(problem: nonconvex.NonconvexModel, missing: str = "") -> str:
 def ended(endings: advice.RunEndings) -> str:
     """Return a sentence on how the runs of a method ended, which begins with their number: the median step at which
     those stopped that stopped by themselves, and, if it may be shown, how many of them meet both targets there."""
-    finished, solved = endings.finished, endings.solved
-    if not finished:
+    if not endings.finished:
         return f"none of {endings.runs} runs stopped by itself."
-    if solved is None:
-        where = ""
-    elif not solved:
-        where = f", **{'not' if finished == 1 else 'none'} within both targets: only flat**"
-    elif finished == 1:
-        where = ", **within both targets**"
-    else:
-        where = f", **{'all' if solved == finished else solved} within both targets**"
-    step = "median step" if finished > 1 else "step"
-    return f"{finished} of {endings.runs} stopped, {step} {short(endings.median_step, 4)}{where}."
+    where = "" if endings.solved is None else f", **{_where(endings.solved, endings.finished)}**"
+    step = "median step" if endings.finished > 1 else "step"
+    return f"{endings.finished} of {endings.runs} stopped, {step} {short(endings.median_step, 4)}{where}."
+
+
+def _where(solved: int, finished: int) -> str:
+    """Return in words that `solved` of `finished` runs are at points that meet both targets."""
+    if finished == 1:
+        return "within both targets" if solved else "not within both targets: only flat"
+    if not solved:
+        return "none within both targets: only flat"
+    return "all within both targets" if solved == finished else f"{solved} within both targets"
 
 
 def when(endings: advice.RunEndings) -> str:

@@ -486,7 +486,8 @@ class Stopping:
     def green_at(self) -> float:
         """Factor by which noise must fall until the forecast is green: at most 1 if it is green now; infinite if no
         factor suffices."""
-        if self.iterations < self.approach + self.in_a_row:  # it may end on the way there, however small the noise is
+        # The phase may end before the run gets to such a point, however small the noise is.
+        if self.iterations < self.approach + self.in_a_row:
             return math.inf
         return self._min_factor(lambda other: other.light == "green")
 

@@ -484,6 +484,21 @@ def bound_parts(bounds: Mapping[str, Bound], facts: ValueFacts, without: Sequenc
     """
     guess = f" {texts.GUESS}" if bounds and facts.guessed else ""
     left_out = f" Without a bound: {', '.join(without)}." if without else ""
+    return chart(
+        _stacked(bounds, facts),
+        "What the bound promises",
+        "The three parts of each method's bound, and the line beyond which it says nothing",
+        "Promised of a random epoch's average, for the mean over all rows that might be drawn, if these are "
+        "independent and the learner takes the steps that theory asks for (g₀ = 1 plus the oracle's error). That "
+        "error counts twice in running sums; in fresh estimates it averages out over an epoch. Constants of ours "
+        f"(Derivations, 5).{guess}{left_out}",
+    )
+
+
+def _stacked(bounds: Mapping[str, Bound], facts: ValueFacts) -> go.Figure:
+    """Draw the three parts of each bound as stacked bars, a bar per method, with a line at L."""
+    if not bounds:
+        return line_figure([], Axes(BOUND, ""), if_empty="No bound is known for these methods and this function.")
     names = list(bounds)[::-1]  # the first on top
     traces = []
     for part, (word, color, pattern) in zip(("travel", "regret", "oracle"), PARTS, strict=True):
@@ -499,28 +514,15 @@ def bound_parts(bounds: Mapping[str, Bound], facts: ValueFacts, without: Sequenc
                 "hovertemplate": f"%{{y}}, {word}: %{{x:,.3~r}}<extra></extra>",
             }
         )
-    if bounds:
-        totals = [f"{name} {short_up(bound.total)}" for name, bound in bounds.items()]
-        pairs = [", ".join(totals[i : i + 2]) for i in range(0, len(totals), 2)]  # each fits on a line, on a phone, too
-        beyond = f"beyond the line at L = {short(facts.lipschitz)} a bound says nothing"
-        axes = Axes(f"{BOUND}{texts.condition(facts.guessed)}", "")
-        frame = style.layout(axes, notes=[f"in all: {pairs[0]}", *pairs[1:], beyond], legend_entries=len(PARTS))
-        frame["xaxis"] |= {"rangemode": "tozero"}
-        frame["yaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": names, "automargin": True}
-        frame["shapes"] = [limit_across(facts.lipschitz)]
-        figure = go.Figure({"data": traces, "layout": frame | {"barmode": "stack", "hovermode": "closest"}})
-    else:
-        empty = "No bound is known for these methods and this function."
-        figure = line_figure([], Axes(BOUND, ""), if_empty=empty)
-    return chart(
-        figure,
-        "What the bound promises",
-        "The three parts of each method's bound, and the line beyond which it says nothing",
-        "Promised of a random epoch's average, for the mean over all rows that might be drawn, if these are "
-        "independent and the learner takes the steps that theory asks for (g₀ = 1 plus the oracle's error). That "
-        "error counts twice in running sums; in fresh estimates it averages out over an epoch. Constants of ours "
-        f"(Derivations, 5).{guess}{left_out}",
-    )
+    totals = [f"{name} {short_up(bound.total)}" for name, bound in bounds.items()]
+    pairs = [", ".join(totals[i : i + 2]) for i in range(0, len(totals), 2)]  # each fits on a line, on a phone, too
+    beyond = f"beyond the line at L = {short(facts.lipschitz)} a bound says nothing"
+    axes = Axes(f"{BOUND}{texts.condition(facts.guessed)}", "")
+    frame = style.layout(axes, notes=[f"in all: {pairs[0]}", *pairs[1:], beyond], legend_entries=len(PARTS))
+    frame["xaxis"] |= {"rangemode": "tozero"}
+    frame["yaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": names, "automargin": True}
+    frame["shapes"] = [limit_across(facts.lipschitz)]
+    return go.Figure({"data": traces, "layout": frame | {"barmode": "stack", "hovermode": "closest"}})
 
 
 def nothing(why: str) -> go.Figure:

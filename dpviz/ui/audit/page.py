@@ -83,23 +83,32 @@ def controls(panel: Panel) -> Choices:
             help = texts.CANARY_HELP.format(canary=TERMS["canary"].sentence)
             name = panel.choice(f"{prefix}_canary", "Canary", canaries, name, help)
     st.subheader("Claim and attack", anchor=False)
-    # The budgets of the case, with default values, by currency; reversed, so that the first of a currency wins.
-    usual_by_class = {type(budget): budget for budget in reversed(budgets)}
+    budget = _budget(panel, prefix, budgets)
+    declared = {control.name: control for control in Auditing.controls()}
+    # The second control above the verdict, after the budget; writes "runs" into `rest`.
+    panel.add_lead(1, replace(declared["runs"], default=runs), into=rest, prefix=f"{prefix}_")
+    rest["seed"] = panel.control(declared["seed"], "seed")
+    return Choices(family, name, budget, rest)
+
+
+def _budget(panel: Panel, prefix: str, usual: tuple[Budget, ...]) -> Settings[Budget]:
+    """Draw the controls of a budget, in one of the currencies in which a case is audited; return its settings.
+
+    prefix : beginning of the controls' keys, which each case has of its own. usual : budgets of the case, with default
+        values, in all its currencies; the first is selected at first.
+    """
+    usual_by_class = {type(budget): budget for budget in reversed(usual)}  # reversed, so that the first of a kind wins
     currencies = {name: cls for name, cls in CURRENCIES.items() if cls in usual_by_class}
-    currency = next(name for name, cls in currencies.items() if cls is type(budgets[0]))
+    currency = next(name for name, cls in currencies.items() if cls is type(usual[0]))
     if len(currencies) > 1:
-        currency_names = {name: cls.name for name, cls in currencies.items()}
-        currency = panel.choice(f"{prefix}_currency", "Guarantee", currency_names, currency, texts.CURRENCY_HELP)
+        names = {name: cls.name for name, cls in currencies.items()}
+        currency = panel.choice(f"{prefix}_currency", "Guarantee", names, currency, texts.CURRENCY_HELP)
     cls = currencies[currency]
     defaults = usual_by_class[cls]
     amount, *others = [replace(control, default=getattr(defaults, control.name)) for control in cls.controls()]
     values = {control.name: panel.control(control, f"{prefix}_{control.name}") for control in others}
-    declared = {control.name: control for control in Auditing.controls()}
-    # Two controls are drawn above the verdict; they write the amount into `values`, and "runs" into `rest`.
-    panel.add_lead(0, amount, into=values, prefix=f"{prefix}_")
-    panel.add_lead(1, replace(declared["runs"], default=runs), into=rest, prefix=f"{prefix}_")
-    rest["seed"] = panel.control(declared["seed"], "seed")
-    return Choices(family, name, Settings(cls, values), rest)
+    panel.add_lead(0, amount, into=values, prefix=f"{prefix}_")  # drawn above the verdict, as the first
+    return Settings(cls, values)
 
 
 def describe(auditing: Auditing) -> str:

@@ -56,15 +56,7 @@ class EditedTable:
         st.session_state[self._last] = rows
         if is_open:
             self._draw_buttons(rows)
-        # Put the rows into the link, and into the address, so that a page that is loaded again still has them.
-        self.panel.titles[self.name] = self.alt  # the table counts as a control
-        if rows == [*self.start]:
-            st.query_params.pop(self.key, None)
-            return rows
-        text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
-        self.panel.query[self.key] = text
-        if st.query_params.get(self.key) != text:
-            st.query_params[self.key] = text
+        self._write(rows)
         return rows
 
     def add(self, rows: Sequence[Row]) -> None:
@@ -87,6 +79,17 @@ class EditedTable:
     def _row(self) -> str:
         """Key of the menu of rows."""
         return f"{self.key}_row"
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        """Put the rows into the link, and into the address, so that a page that is loaded again still has them."""
+        self.panel.titles[self.name] = self.alt  # the table counts as a control
+        if rows == [*self.start]:
+            st.query_params.pop(self.key, None)
+            return
+        text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+        self.panel.query[self.key] = text
+        if st.query_params.get(self.key) != text:
+            st.query_params[self.key] = text
 
     def _draw_buttons(self, rows: Sequence[Row]) -> None:
         """Draw buttons for changes that the editor lacks or hides behind a key; they work by touch, too."""

@@ -11,14 +11,13 @@ from dpviz import privacy
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.statistics.noisy_means import NoisyMeans, protected_change
 from dpviz.ui import downloads, explain, glossary, links
-from dpviz.ui.budget_planner import accuracy, analyses, declared, tabs, texts, view
+from dpviz.ui.budget_planner import ABOUT, ANALYSES, SOLVED, accuracy, analyses, declared, tabs, texts, view
 from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import PageBody, Panel, Settings, draw_errors
 from dpviz.ui.experiment import controls, guarantee
 from dpviz.ui.experiment.plan import Shown
 
-# Options of the page's choices, by value: what is released, what is asked of it, and what is solved for.
-ABOUT = {"statistics": "Statistics", "steps": "T noisy steps"}
+# Options of the page's choices, by value: what is asked of the releases, and what is solved for.
 ATTACKER = {"people": "Of 100 people", "curve": "Trade-off curve"}  # pictures of what an attacker can do
 QUESTIONS = {"error": "Error I get", "rows": "Rows I need", "sources": "Sources"}
 SOLVE = {
@@ -31,7 +30,6 @@ SOLVE = {
     "budget": "Budget",
 }
 Planned = tuple[Shown, Releases | None]  # charts of a section, and the releases that they are about
-ANALYSES, SOLVED = "Your analyses", "Solve for"  # titles of the two sections that set what is released
 
 
 def show() -> None:

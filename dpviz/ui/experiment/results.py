@@ -192,30 +192,14 @@ def _curve(
         return run.charts[key]
     if len(run.charts) >= MAX_CHARTS:
         run.charts.clear()
-    # Of the horizontal axis: its values after each of t steps, (t+1,), and the upper limits of these, by method.
-    x_values: Mapping[str, np.ndarray] | None = None
-    ceilings: Mapping[str, float] = {}
-    title, along = "", "steps"
-    if axis != "steps":
-        others = results.axes(trace, run.plans)
-        if axis in others:
-            x_values, title = others[axis].curves, others[axis].title
-            along = title.lower()
-        else:
-            x_values = {
-                label: results.spent_curve(trace, label, plan, run.currency)
-                for label, plan in run.plans.items()
-                if label in trace.arm_traces and plan.private
-            }
-            ceilings = results.ceilings(run.plans, run.currency)
-            title, along = f"Privacy spent, {UNITS[run.currency].label}", "privacy spent"
+    x_values, ceilings, title, along = _horizontal_axis(run, trace, axis)
     overlays = options.overlays.get(overlay, {})
     draw = partial(
         run_figures.convergence,
         trace,
         metric.name,
         arm_styles(run.experiment.arms),
-        spent=x_values,
+        spent=x_values,  # the privacy spent, or those of another axis
         spent_title=title,
         ceilings=ceilings,
         overlays=overlays,
@@ -229,6 +213,28 @@ def _curve(
     chart = Chart(figure, metric.label, alt, caption, provenance=read_from, to_download=partial(draw, bands="all"))
     run.charts[key] = chart
     return chart
+
+
+def _horizontal_axis(
+    run: Run, trace: Trace, axis: str
+) -> tuple[Mapping[str, np.ndarray] | None, Mapping[str, float], str, str]:
+    """Return the horizontal axis: its values, their upper limits, its title, and its name in the text alternative.
+
+    The values (t+1,) after each of t steps, and the limits, are by label of the method; None and {} for the axis of
+    steps.
+    """
+    if axis == "steps":
+        return None, {}, "", "steps"
+    others = results.axes(trace, run.plans)
+    if axis in others:
+        return others[axis].curves, {}, others[axis].title, others[axis].title.lower()
+    spent = {
+        label: results.spent_curve(trace, label, plan, run.currency)
+        for label, plan in run.plans.items()
+        if label in trace.arm_traces and plan.private
+    }
+    ceilings = results.ceilings(run.plans, run.currency)
+    return spent, ceilings, f"Privacy spent, {UNITS[run.currency].label}", "privacy spent"
 
 
 def privacy(metric: Metric, trace: Trace, experiment: Experiment) -> str:

@@ -400,7 +400,7 @@ def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
         if seats:
             runs = np.array(seats) % len(ratios)
             wins = int((ends[second][runs] < ends[first][runs]).sum())
-            st.markdown(f"{text} {second} wins {wins} times, {first} {len(seats) - wins} times.")
+            st.markdown(f"{text} Wins: {second} {wins}, {first} {len(seats) - wins}.")
             by_arm = {arm: values[runs] for arm, values in ends.items()}
             figure = class_figures.ends(by_arm, title=axes.y, log=axes.log_y)
             charts.show_figure(figure, "class_ends", f"Where the runs of the class end, {axes.y}; 10 to 90 % range")
@@ -597,7 +597,7 @@ def _draw_estimates(question: RandomisedQuestion, counts: tuple[int, ...], key: 
         for group in groups.values()
         for name, (share, low, high) in group.items()
     )
-    alt = f"Shares from {people} reports, with 95 % intervals: {numbers}"
+    alt = f"Shares from {people} report{'s' if people != 1 else ''}, with 95 % intervals: {numbers}"
     charts.show_figure(class_figures.estimates(groups), key, alt)
 
 
@@ -628,7 +628,7 @@ def _compare(question: RandomisedQuestion, all_counts: tuple[int, ...], counts: 
     st.header("One report was removed. Can anybody tell whose?", anchor=False)
     for column, key, some in zip(st.columns(2), ("all", "rest"), (all_counts, counts), strict=True):
         with column:
-            st.markdown(f"**{sum(some)} reports**")
+            st.markdown(f"**Reports: {sum(some)}**")
             if sum(some):
                 _draw_estimates(question, some, f"class_estimates_{key}")
     st.markdown(

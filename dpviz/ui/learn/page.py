@@ -24,7 +24,7 @@ from dpviz.plots import lesson_figures
 from dpviz.plots.elements.sheets import Sheet
 from dpviz.plots.elements.style import GREY, HUES
 from dpviz.specification import Specification
-from dpviz.ui import charts, components, explain, families, glossary, links, visitors
+from dpviz.ui import budget_planner, charts, components, explain, families, glossary, links, visitors
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import pins
 from dpviz.ui.experiment import presets as preset_menu
@@ -274,7 +274,6 @@ def _open(lesson: Lesson) -> None:
     """
     family = next((family for family in families.FAMILIES if family.name == lesson.page), None)
     st.session_state[links.LESSON] = lesson.slug
-    parameters = {}  # of the address
     if family is not None and isinstance(lesson.after, Experiment) and isinstance(lesson.before, Experiment):
         page = family.page()
         old, _ = lesson.change.texts  # the value of the changed setting before, and after
@@ -282,20 +281,32 @@ def _open(lesson: Lesson) -> None:
         pin = Pin(clean(f"{lesson.change.title} {old}"), lesson.before)
         # As if one link with this pin had been read, on this page, which is the only one that may take it.
         pins.import_pins([lambda: [pin]], takers={page.prefix: page.can_express}, error_page=page.prefix)
-    elif isinstance(lesson.after, Released):
-        panel, budget = Panel(PLANNER), lesson.after.budget
-        (currency,) = (name for name, cls in CURRENCIES.items() if cls is type(budget))
-        panel.set_values({"currency": currency, "about": "steps", "section": "Solve for"})
-        parameters[f"{PLANNER}_currency"] = budget.name
-        parameters |= {f"{PLANNER}_about": "T noisy steps", f"{PLANNER}_section": "Solve for"}  # else about others
-        for part in (budget, lesson.after.means):
-            controls = {control.name: control for control in part.controls()}
-            # All values, also those that are the defaults: an earlier visit may have left others.
-            panel.set_values({name: getattr(part, name) for name in controls})
-            for key, text in part.query(PLANNER).items():  # the settings that are not the default
-                options = controls[key.removeprefix(f"{PLANNER}_")].options or {}
-                parameters[key] = options.get(text, text)  # an address has the label of an option
-    st.switch_page(f"pages/{lesson.page}.py", query_params=parameters)
+    st.switch_page(f"pages/{lesson.page}.py", query_params=_set_planner(lesson.after))
+
+
+def _set_planner(settings: Specification) -> dict[str, str]:
+    """Set the controls of the budget planner to the settings of a lesson without runs; {} for other lessons.
+
+    Return the query parameters of the planner with these settings.
+    """
+    if not isinstance(settings, Released):
+        return {}
+    panel = Panel(PLANNER)
+    address = {
+        f"{PLANNER}_currency": settings.budget.name,
+        f"{PLANNER}_about": budget_planner.ABOUT["steps"],  # at first, the planner is about statistics
+        f"{PLANNER}_section": budget_planner.SOLVED,
+    }
+    (currency,) = (name for name, cls in CURRENCIES.items() if cls is type(settings.budget))
+    panel.set_values({"currency": currency, "about": "steps", "section": budget_planner.SOLVED})
+    for part in (settings.budget, settings.means):
+        controls = {control.name: control for control in part.controls()}
+        # All values, also those that are the defaults: an earlier visit may have left others.
+        panel.set_values({name: getattr(part, name) for name in controls})
+        for key, text in part.query(PLANNER).items():  # the settings that are not the default
+            options = controls[key.removeprefix(f"{PLANNER}_")].options or {}
+            address[key] = options.get(text, text)  # an address has the label of an option
+    return address
 
 
 # ------------------------------------------------------------------------------------------- a prediction that is drawn

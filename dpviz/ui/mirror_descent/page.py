@@ -254,44 +254,9 @@ class GamesPage(FamilyPage):
             yield figures.bound_by_rounds(facts_of(view), view.experiment.row_budget, settings)
 
     def chart_note(self, view: PlanView) -> str:
-        """Return why another budget may have another winner: how many strategies a player can mix by each method, and
-        the noise on the mean of its gradients; "" unless more strategies come with more noise.
-
-        The sentence says that less budget raises the noise and leaves the numbers of strategies. So methods whose
-        number of rounds depends on the budget count only if it does not change the noise of the mean.
-        """
-        if any(preset.experiment == view.experiment for preset in self.presets):  # its own text needs the room
-            return ""
-        facts = facts_of(view)
-        if min(facts.d_x, facts.d_y) < 2:
-            return ""
-        best: dict[int, tuple[float, str]] = {}  # by number of strategies, the least noise and the label of its method
-        for arm in view.experiment.arms:
-            plan, method = view.plans[arm.label], arm.algorithm
-            if not plan.private:
-                continue
-            noise = planning.draw_noise(plan)  # (T,) by player, 0 in a round that costs nothing
-            if type(method) is VertexSampling and (method.parameters, method.accounting) == ("own", "tight"):
-                # A strategy is the average of the K vertices drawn in each of T rounds.
-                players = zip((facts.d_x, facts.d_y), method.each_draws, strict=True)
-                count = max(min(d, draws * plan.iterations) for d, draws in players)
-            elif isinstance(method, TwoDraws):
-                count = 1  # a single vertex
-            elif isinstance(method, NoisyGradients) and method.batching == "full":
-                count = max(facts.d_x, facts.d_y)  # it draws nothing: all strategies have a weight
-                # The noise on the mean.
-                noise = {name: values / math.sqrt(plan.iterations) for name, values in plan.noise.items()}
-            else:
-                continue
-            last_noise = [float(values[values > 0][-1]) for values in noise.values() if (values > 0).any()]
-            if last_noise:  # of each player; the larger one counts
-                best[count] = min(best.get(count, (math.inf, "")), (max(last_noise), arm.label))
-        mixing = [(count, noise, label) for count, (noise, label) in sorted(best.items())]
-        if len(mixing) < 2 or any(noise >= next_noise for (_, noise, _), (_, next_noise, _) in pairwise(mixing)):
-            return ""
-        numbers = ", ".join(f"{label} {count:,} ({short(noise, 2)})" for count, noise, label in mixing)
-        raised = "Less budget raises the noise alone, and may change who wins."
-        return f"Strategies that a player can mix (noise): {numbers}. {raised}"
+        """Return why another budget may have another winner; "" at a preset, whose own text needs the room."""
+        is_preset = any(preset.experiment == view.experiment for preset in self.presets)
+        return "" if is_preset else _mixing_against_noise(view)
 
     def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
         """Return the card with the size of a release in the first and in the last round that costs anything.
@@ -432,6 +397,45 @@ class GamesPage(FamilyPage):
 
 
 # ---------------------------------------------------------------------------------------- the plan and the live picture
+
+
+def _mixing_against_noise(view: PlanView) -> str:
+    """Return how many strategies a player can mix by each method, and the noise on the mean of its gradients; "" unless
+    more strategies come with more noise.
+
+    The sentence says that less budget raises the noise and leaves the numbers of strategies. So methods whose number of
+    rounds depends on the budget count only if it does not change the noise of the mean.
+    """
+    facts = facts_of(view)
+    if min(facts.d_x, facts.d_y) < 2:
+        return ""
+    best: dict[int, tuple[float, str]] = {}  # by number of strategies, the least noise and the label of its method
+    for arm in view.experiment.arms:
+        plan, method = view.plans[arm.label], arm.algorithm
+        if not plan.private:
+            continue
+        noise = planning.draw_noise(plan)  # (T,) by player, 0 in a round that costs nothing
+        if type(method) is VertexSampling and (method.parameters, method.accounting) == ("own", "tight"):
+            # A strategy is the average of the K vertices drawn in each of T rounds.
+            players = zip((facts.d_x, facts.d_y), method.each_draws, strict=True)
+            count = max(min(d, draws * plan.iterations) for d, draws in players)
+        elif isinstance(method, TwoDraws):
+            count = 1  # a single vertex
+        elif isinstance(method, NoisyGradients) and method.batching == "full":
+            count = max(facts.d_x, facts.d_y)  # it draws nothing: all strategies have a weight
+            # Averaging over T rounds leaves this noise on the mean.
+            noise = {name: values / math.sqrt(plan.iterations) for name, values in plan.noise.items()}
+        else:
+            continue
+        last_noise = [float(values[values > 0][-1]) for values in noise.values() if (values > 0).any()]
+        if last_noise:  # of each player; the larger one counts
+            best[count] = min(best.get(count, (math.inf, "")), (max(last_noise), arm.label))
+    mixing = [(count, noise, label) for count, (noise, label) in sorted(best.items())]
+    if len(mixing) < 2 or any(noise >= next_noise for (_, noise, _), (_, next_noise, _) in pairwise(mixing)):
+        return ""
+    numbers = ", ".join(f"{label} {count:,} ({short(noise, 2)})" for count, noise, label in mixing)
+    raised = "Less budget raises the noise alone, and may change who wins."
+    return f"Strategies that a player can mix (noise): {numbers}. {raised}"
 
 
 def _mixtures(run: Run, diagnostics: bool) -> Chart | None:

@@ -368,23 +368,8 @@ class SecondOrderPage(FamilyPage):
         rows = []
         for arm in run.experiment.arms:
             endings = advice.run_endings(trace, arm, run.plans[arm.label]) if arm.label in trace.arm_traces else None
-            if endings is None:
-                continue
-            row: dict[str, object] = {
-                "Method": arm.label,
-                "Finished": f"{endings.finished} of {endings.runs}",
-                "Median step": short(endings.median_step, 4) if endings.finished else None,
-            }
-            if endings.solved is not None:  # it reads raw data, so it is there only if it may be shown
-                row[SOLVED] = f"{endings.solved} of {endings.finished}" if endings.finished else None
-            statuses = trace.arm_traces[arm.label].status  # one for each run
-            # Each once, in the order in which they come first.
-            others = [status for status in dict.fromkeys(statuses) if status in ENDINGS]
-            row["Otherwise"] = ", ".join(f"{statuses.count(status)} {ENDINGS[status]}" for status in others) or None
-            used_share = _used_share(run.plans[arm.label], trace, arm.label)
-            if used_share is not None:
-                row["Used"] = f"{short(100 * used_share, 2)} %"
-            rows.append(row)
+            if endings is not None:
+                rows.append(_ending_row(run, trace, arm.label, endings))
         if not rows:
             return
         reads_data = any(SOLVED in row for row in rows)
@@ -506,6 +491,28 @@ def _ground(run: Run) -> Background:
 
 
 # ---------------------------------------------------------------------------------------------------------- the results
+
+
+def _ending_row(run: Run, trace: Trace, label: str, endings: advice.RunEndings) -> dict[str, object]:
+    """Return the endings of a method's runs by the titles of their columns; None where there is nothing to say.
+
+    The column SOLVED, which reads raw data, is there only if it may be shown.
+    """
+    row: dict[str, object] = {
+        "Method": label,
+        "Finished": f"{endings.finished} of {endings.runs}",
+        "Median step": short(endings.median_step, 4) if endings.finished else None,
+    }
+    if endings.solved is not None:
+        row[SOLVED] = f"{endings.solved} of {endings.finished}" if endings.finished else None
+    statuses = trace.arm_traces[label].status  # one for each run
+    # Each once, in the order in which they come first.
+    other_statuses = [status for status in dict.fromkeys(statuses) if status in ENDINGS]
+    row["Otherwise"] = ", ".join(f"{statuses.count(status)} {ENDINGS[status]}" for status in other_statuses) or None
+    used_share = _used_share(run.plans[label], trace, label)
+    if used_share is not None:
+        row["Used"] = f"{short(100 * used_share, 2)} %"
+    return row
 
 
 def _used_share(plan: Plan, trace: Trace, label: str) -> float | None:

@@ -355,27 +355,9 @@ class ZerothOrderPage(FamilyPage):
 
 def ground(run: Run, smoothed: bool) -> Background:
     """Compute the objective of a run's function over its two parameters; if `smoothed`, its mean over discs of the
-    run's radius r.
-
-    The mean is that over BALL points of the disc. Between the points of the grid values are interpolated linearly;
-    beyond its edge they are continued by odd reflection, which keeps slopes.
-    """
+    run's radius r."""
     objective = _evaluate(run.experiment.problem.to_json())
-    if not smoothed:
-        return objective
-    # The radius in cells of the grid, along x and along y.
-    x_cells, y_cells = radius(run) / (objective.x[1] - objective.x[0]), radius(run) / (objective.y[1] - objective.y[0])
-    padding = math.ceil(max(x_cells, y_cells)) + 1
-    padded = np.pad(objective.values, padding, mode="reflect", reflect_type="odd")
-    # Points spread evenly over the unit disc, like the seeds of a sunflower: each is turned by the golden angle from
-    # the one before, and the i-th lies in the middle of the i-th of BALL rings of equal area.
-    angles = np.arange(BALL) * np.pi * (3 - np.sqrt(5))
-    radii = np.sqrt((np.arange(BALL) + 0.5) / BALL)
-    total = np.zeros_like(objective.values)
-    for length, angle in zip(radii.tolist(), angles.tolist(), strict=True):
-        moved_along_x = _shift(padded, padding, x_cells * length * math.cos(angle))
-        total += _shift(moved_along_x.T, padding, y_cells * length * math.sin(angle)).T
-    return Background(objective.x, objective.y, total / BALL)
+    return averaged(objective, radius(run)) if smoothed else objective
 
 
 def radius(run: Run) -> float:
@@ -394,6 +376,27 @@ def _evaluate(text: str) -> Background:
     problem = BlackBox.from_json(text)
     x, y = (np.linspace(low, high, POINTS) for low, high in REACH[type(problem)])
     return clouds.objective_background(problem.replaced(rows=ROWS).build(), x, y)
+
+
+def averaged(objective: Background, radius: float) -> Background:
+    """Compute the mean of the values on a grid over discs of this radius around each of its points.
+
+    The mean is that over BALL points of the disc. Between the points of the grid values are interpolated linearly;
+    beyond its edge they are continued by odd reflection, which keeps slopes.
+    """
+    # The radius in cells of the grid, along x and along y.
+    x_cells, y_cells = radius / (objective.x[1] - objective.x[0]), radius / (objective.y[1] - objective.y[0])
+    padding = math.ceil(max(x_cells, y_cells)) + 1
+    padded = np.pad(objective.values, padding, mode="reflect", reflect_type="odd")
+    # Points spread evenly over the unit disc, like the seeds of a sunflower: each is turned by the golden angle from
+    # the one before, and the i-th lies in the middle of the i-th of BALL rings of equal area.
+    angles = np.arange(BALL) * np.pi * (3 - np.sqrt(5))
+    radii = np.sqrt((np.arange(BALL) + 0.5) / BALL)
+    total = np.zeros_like(objective.values)
+    for length, angle in zip(radii.tolist(), angles.tolist(), strict=True):
+        moved_along_x = _shift(padded, padding, x_cells * length * math.cos(angle))
+        total += _shift(moved_along_x.T, padding, y_cells * length * math.sin(angle)).T
+    return Background(objective.x, objective.y, total / BALL)
 
 
 def _shift(values: np.ndarray, padding: int, cells: float) -> np.ndarray:

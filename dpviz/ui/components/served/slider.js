@@ -73,8 +73,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
   states.set(node, state);
   Object.assign(state, { data, send: setTriggerValue });
   const [label, help, note] = ["label", "button", "[popover]"].map((part) => node.querySelector(part));
-  const [name, index] = data.title.split("_"); // such as ε_H
-  label.replaceChildren(name, Object.assign(document.createElement("sub"), { textContent: index ?? "" }));
+  const [, name, index, rest] = data.title.match(/^(.*)_(\w+)(.*)$/) ?? ["", data.title, "", ""]; // such as ε_H
+  label.replaceChildren(name, Object.assign(document.createElement("sub"), { textContent: index }), rest);
   help.setAttribute("aria-label", `Help for ${data.title}`);
   help.hidden = !data.help;
   note.textContent = data.help;
