@@ -82,12 +82,19 @@ class Counting(Descent):
     kind: ClassVar[str] = "mine.counting"
     metrics: ClassVar = (Metric("count", "Count", released=True),)
     each: bool = True
+    name: str = "count"
 
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
-        for snapshot in super().run(problem, plan, mechanisms):
-            t = snapshot.iteration
-            counts = {"count": np.full(mechanisms.replicates, t) if self.each else t} if t else {}
-            yield Snapshot(t, snapshot.output, counts)
+        try:
+            for snapshot in super().run(problem, plan, mechanisms):
+                t = snapshot.iteration
+                counts = {self.name: np.full(mechanisms.replicates, t) if self.each else t} if t else {}
+                yield Snapshot(t, snapshot.output, counts)
+        finally:
+            ENDED.append(self.each)
+
+
+ENDED = []
 """
 DATA = (np.zeros((20, 1)), np.ones(20))
 
@@ -141,16 +148,23 @@ def test_a_metric_has_a_number_for_each_repeat_at_the_steps_that_give_one(mine: 
     iterations, counts = right.run().series("Mine", "count")
     np.testing.assert_array_equal(counts[1:, 0], iterations[1:])
     assert len(iterations) == 6 and np.isnan(counts[0]).all()
-    with pytest.raises(dpviz.UserError, match="'count'"):
-        wrong.run()
+    with pytest.raises(dpviz.UserError, match="'count'") as refusal:
+        wrong.replaced(arms={"wrong": wrong.arms[0].algorithm, "right": right.arms[0].algorithm}).run()
+    assert refusal.value.__context__ is None, "it is raised once"
+    assert mine.ENDED == [True, True, False], "all are closed"  # type: ignore[attr-defined]
+    with pytest.raises(dpviz.UserError, match="'count'") as refusal:  # else its numbers would be lost
+        right.replaced(arms=mine.Counting(name="counts")).run()  # type: ignore[attr-defined]
+    assert "'counts'" in refusal.value.title
 
 
 def test_a_problem_of_one_s_own_on_a_table_is_not_public_and_must_count_what_the_table_cost() -> None:
     class Mine(extend.ProblemSpecification):
-        data: extend.DatasetSpecification | None = None
+        data: extend.DatasetSpecification | tuple[extend.DatasetSpecification, ...] | None = None
         costs: bool = True
         table: extend.DatasetSpecification | None = None
         tables: tuple[extend.DatasetSpecification, ...] = ()
+        listed: list[extend.DatasetSpecification] | None = None
+        named: dict[str, extend.DatasetSpecification] | None = None
 
         def facts(self) -> extend.SmoothFacts:
             return extend.SmoothFacts(n=20, d=1, released=self.released if self.costs else ())
@@ -179,7 +193,8 @@ def test_a_problem_of_one_s_own_on_a_table_is_not_public_and_must_count_what_the
         def raw_rows(self, tables: Any) -> Any:
             return self.inner.raw_rows(tables)
 
-    for name, rows in {"table": data, "tables": (data,), "data": Wrapper(inner=data)}.items():
+    wrong_fields = {"table": data, "tables": (data,), "listed": [data], "named": {"a": data}}
+    for name, rows in [*wrong_fields.items(), ("data", Wrapper(inner=data)), ("data", (data,))]:
         with pytest.raises(dpviz.UserError, match=r"rows are public") as refusal:  # else it would be public, or free
             dpviz.Experiment(Mine(**{name: rows}), dpviz.GradientDescent(3)).plans()  # type: ignore[call-arg]
         assert repr(name) in refusal.value.title

@@ -46,20 +46,7 @@ def settings_options(command: Command) -> Command:
 
     @wraps(command)
     def with_experiment(*, file: str | None, preset: str | None, changes: tuple[str, ...], **others: Any) -> Any:
-        if (file is None) == (preset is None):
-            raise click.UsageError("Give a file with settings, or the name of a preset (dpviz presets lists them).")
-        if file is not None and (file == "-" or Path(file).exists()):  # "-": the standard input
-            experiment = read_settings(file, Experiment)
-        elif file is not None and file.endswith(".json"):
-            raise click.UsageError(f"There is no file {file}.")
-        else:
-            experiment = preset_named(preset or file or "").experiment
-        for text in changes:
-            addresses, (value, *further_values) = parse_grid(experiment, text)
-            if further_values:
-                raise UserError(f"'{text}' has several values. `dpviz sweep --grid` runs them all.")
-            experiment = with_numbers(experiment, [(address.split("."), value) for address in addresses])
-        return command(experiment=experiment, **others)
+        return command(experiment=experiment_of(file, preset, changes), **others)
 
     preset_option = click.option("--preset", metavar="NAME", help="A named experiment, whatever files there are.")
     help = "Change a number, such as epsilon=0.5; again for others. A wrong name is answered with all names."
@@ -91,6 +78,31 @@ def not_nan(_: click.Context, __: click.Parameter, number: float) -> float:
     if math.isnan(number):
         raise click.BadParameter("nan is not a number.")
     return number
+
+
+def experiment_of(file: str | None, preset: str | None, changes: Sequence[str] = ()) -> Experiment:
+    """Return the experiment that the options of a command describe.
+
+    file : the argument EXPERIMENT: a file with settings, "-" for the standard input, or the name of a preset. preset :
+        the name of a preset, if there is no `file`. changes : texts such as "epsilon=0.5", each of which changes a
+        number.
+
+    Raises UserError for settings that cannot be used, and click's UsageError for options that do not go together.
+    """
+    if (file is None) == (preset is None):
+        raise click.UsageError("Give a file with settings, or the name of a preset (dpviz presets lists them).")
+    if file is not None and (file == "-" or Path(file).exists()):
+        experiment = read_settings(file, Experiment)
+    elif file is not None and file.endswith(".json"):
+        raise click.UsageError(f"There is no file {file}.")
+    else:
+        experiment = preset_named(preset or file or "").experiment
+    for text in changes:
+        addresses, (value, *further_values) = parse_grid(experiment, text)
+        if further_values:
+            raise UserError(f"'{text}' has several values. `dpviz sweep --grid` runs them all.")
+        experiment = with_numbers(experiment, [(address.split("."), value) for address in addresses])
+    return experiment
 
 
 def read_settings(file: str, cls: type[S]) -> S:

@@ -75,8 +75,8 @@ def dpviz_command(debug: bool, modules: tuple[str, ...]) -> None:
 
     Settings come from a file that a page of the dashboard gives you ("Settings (JSON)"), or from a preset.
     """
-    folder = os.getcwd()
     for name in modules:
+        folder = os.getcwd()
         sys.path.insert(0, folder)
         try:
             import_module(name)

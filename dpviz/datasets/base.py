@@ -99,14 +99,19 @@ class RowsSpecification(Specification, Generic[F, Loaded]):
         """
         facts, rows = self.facts(), self.raw_rows(tables)
         checkpoint()  # where a user may have stopped the computation
-        shapes = [np.shape(array) for array in rows]
-        if shapes[0] != (facts.n, facts.d) or set(shapes[1:]) - {(facts.n,)}:  # a user's mistake
-            raise UserError(
-                f"Its rows have the shapes {', '.join(map(str, shapes))}, and by its facts they are {facts.n:,} of "
-                f"{facts.d:,} columns.",
-                title=f"{self.title or self.kind} has other rows than its facts say",
-            )
-        return self.enforced(facts, *rows)
+        try:
+            shapes = [np.shape(array) for array in rows]
+            if shapes[:1] == [(facts.n, facts.d)] and set(shapes[1:]) <= {(facts.n,)}:
+                return self.enforced(facts, *rows)
+            mistake = f"Its first arrays have the shapes {shapes[:4]}"
+        except UserError:
+            raise
+        except (TypeError, ValueError) as error:  # for ragged lists, texts, and another number of arrays
+            mistake = f"They are not read: {error}"
+        raise UserError(  # a user's mistake
+            f"{mistake}. By its facts they are {facts.n:,} of {facts.d:,} columns.",
+            title=f"{self.title or self.kind} has other rows than its facts say",
+        )
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from dpviz.datasets.uploads.upload import (
 )
 from dpviz.datasets.users import prepare_users
 from dpviz.errors import UserError, value_in_words
-from dpviz.later import pd, pyarrow, types
+from dpviz.later import pd, pyarrow
 from dpviz.numbers import short_up
 
 Bounds = Mapping[str, tuple[float, float]]  # the declared range (lowest, highest) of each column
@@ -286,18 +286,24 @@ def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
                 "Give a DataFrame of several columns.", title=f"{value_in_words(data)} is no table"
             ) from None
         names = limits.checked_names(arrow_table.column_names, min_columns=1, max_columns=limits.MAX_COLUMNS)
-        # `frame_of` takes only the few Arrow types of `to_plain_array`, of arrays in one piece. A cell with a list or a
-        # record counts as missing.
-        columns = [
-            to_plain_array(pyarrow.nulls(len(part)) if types.is_nested(part.type) else part.combine_chunks(), name)
-            for part, name in zip(arrow_table.columns, names, strict=True)
-        ]
-        return frame_of(pyarrow.Table.from_arrays(columns, names=names))
+        # `frame_of` takes only the few Arrow types of `to_plain_array`, of arrays in one piece.
+        columns, unusable = [], {}
+        for name, column in zip(names, arrow_table.columns, strict=True):
+            try:
+                columns.append(to_plain_array(column.combine_chunks(), name))
+            except UserError as error:  # such as one of lists; `check_columns` raises it where the column is used
+                unusable[name] = str(error), error.title
+                columns.append(to_plain_array(pyarrow.nulls(len(column)), name))
+        frame = frame_of(pyarrow.Table.from_arrays(columns, names=names))
+        frame.attrs[limits.UNUSABLE] = unusable
+        return frame
     # Columns of pandas stay as they are, since `parsing` reads cells of every dtype but those of Arrow.
     names = limits.checked_names(list(map(str, data.columns)), min_columns=1, max_columns=limits.MAX_COLUMNS)
     frame = data.set_axis(names, axis=1).reset_index(drop=True)
     for name in [name for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.ArrowDtype)]:
-        frame[name] = _frame(pyarrow.table(frame[[name]]), None)[name]
+        part = _frame(pyarrow.table(frame[[name]]), None)
+        frame[name] = part[name]
+        frame.attrs[limits.UNUSABLE] = frame.attrs.get(limits.UNUSABLE, {}) | part.attrs[limits.UNUSABLE]
     return frame
 
 

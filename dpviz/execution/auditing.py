@@ -98,17 +98,8 @@ class Auditing(Specification):
             padding = (0, BLOCK - (n_runs - done))  # to the runs of a full block: all records have the same shape
             series = zip(SCORES, (progress.present, progress.absent), strict=True)
             values = {name: np.pad(scores[done:], padding, constant_values=np.nan) for name, scores in series}
-            numbers: dict[str, float] = dict.fromkeys((*ATTACK_METRICS, *LOOK_METRICS), np.nan)
-            if progress.attack is not None:
-                numbers |= zip(ATTACK_METRICS, (progress.attack.threshold, progress.attack.reverse), strict=True)
-            for look in progress.looks[n_looks:]:  # the new one, if there is one
-                numbers |= zip(LOOK_METRICS, (look.runs, look.hits, look.false_hits, look.bound), strict=True)
-            values |= {name: np.array([value], dtype=float) for name, value in numbers.items()}
-            tests = np.full((len(KINDS), 4), np.nan)
-            if progress.implementation is not None:
-                for row, finding in zip(tests, progress.implementation.findings, strict=False):  # as many, or none
-                    row[:] = finding.p, finding.release_number, finding.size, finding.entry
-            values[TESTED] = tests.reshape(-1)
+            values |= _attack_values(progress.attack) | _look_values(progress.looks[n_looks:])
+            values |= _test_values(progress.implementation)
             trace.arm_traces[ATTACK].append(snapshot, values, time.perf_counter() - start)
             done, n_looks = n_runs, len(progress.looks)
             latest = Step(ATTACK, snapshot, trace, done / self.runs)
@@ -125,15 +116,7 @@ class Auditing(Specification):
         columns = np.column_stack([_joined(arm_trace, name, records) for name in LOOK_METRICS])
         looks = tuple(Look(int(runs), int(hits), int(false), bound) for runs, hits, false, bound in columns.tolist())
         attack = None if np.isnan(threshold) else Attack(threshold, bool(reverse))
-        implementation = None
-        tests = arm_trace.values[TESTED][records - 1].reshape(-1, 4).tolist()  # as `stream` recorded them
-        if not np.isnan(tests[0][0]):
-            implementation = ImplementationVerdict(
-                tuple(
-                    Finding(kind, p, int(release), size, int(entry))
-                    for kind, (p, release, size, entry) in zip(KINDS, tests, strict=True)
-                )
-            )
+        implementation = _implementation(arm_trace.values[TESTED][records - 1])
         return Progress(present, absent, self.audit.tuning, attack, looks, implementation)
 
 
@@ -155,6 +138,42 @@ def _joined(arm_trace: ArmTrace, name: str, records: int) -> Floats:
     """Return the numbers in the first `records` records of a series, without the nan of the padding."""
     values = np.concatenate(arm_trace.values[name][:records])
     return values[~np.isnan(values)]
+
+
+def _attack_values(attack: Attack | None) -> dict[str, Floats]:
+    """Return the record of the attack, by metric; nan while there is no attack."""
+    values = (np.nan, np.nan) if attack is None else (attack.threshold, attack.reverse)
+    return {name: np.array([value], dtype=float) for name, value in zip(ATTACK_METRICS, values, strict=True)}
+
+
+def _look_values(looks: tuple[Look, ...]) -> dict[str, Floats]:
+    """Return the record of the new interim analyses, of which there is at most one, by metric; nan without one."""
+    values = (np.nan,) * len(LOOK_METRICS)
+    for look in looks:
+        values = (look.runs, look.hits, look.false_hits, look.bound)
+    return {name: np.array([value], dtype=float) for name, value in zip(LOOK_METRICS, values, strict=True)}
+
+
+def _test_values(implementation: ImplementationVerdict | None) -> dict[str, Floats]:
+    """Return the record of the tests of the implementation: four numbers for each kind; nan before the tests."""
+    rows = np.full((len(KINDS), 4), np.nan)
+    findings = () if implementation is None else implementation.findings
+    for row, finding in zip(rows, findings, strict=False):  # as many findings as rows, or none
+        row[:] = finding.p, finding.release_number, finding.size, finding.entry
+    return {TESTED: rows.reshape(-1)}
+
+
+def _implementation(numbers: Floats) -> ImplementationVerdict | None:
+    """Return the results of the tests from the numbers that `_test_values` recorded; None while these are nan."""
+    if np.isnan(numbers[0]):
+        return None
+    rows = numbers.reshape(-1, 4).tolist()
+    return ImplementationVerdict(
+        tuple(
+            Finding(kind, p, int(release), size, int(entry))
+            for kind, (p, release, size, entry) in zip(KINDS, rows, strict=True)
+        )
+    )
 
 
 def rates(present: Floats, absent: Floats, at: Floats, confidence: float = CONFIDENCE) -> tuple[Floats, Floats, Floats]:

@@ -118,21 +118,7 @@ def required_budget(bound: ErrorBound, target: float, currency: type[B], delta: 
         return bound.best(budget_of(low * growth)).bound
 
     smallest, largest = budget_of(low), budget_of(high)
-    smallest_error = bound.best(largest).bound
-    if smallest_error > target:
-        without_privacy = bound.without_privacy()
-        if without_privacy > target:
-            sentence = (
-                f"Even without privacy only an error of {short_up(without_privacy)} is guaranteed, so none of "
-                f"{short(target)} can be. {bound.advice}"
-            )
-        else:
-            sentence = (
-                f"The largest budget that can be set, {largest.describe()}, guarantees an error of "
-                f"{short_up(smallest_error)} only. Without privacy it would be {short_up(without_privacy)}: the noise "
-                "is the limit. Use more rows or a larger target."
-            )
-        raise UserError(sentence, title="Target out of reach")
+    _check_reached(bound, target, largest)
     best_at_smallest = bound.best(smallest)
     if best_at_smallest.bound <= target:
         return Required(smallest, best_at_smallest, at_least=True)
@@ -144,6 +130,26 @@ def required_budget(bound: ErrorBound, target: float, currency: type[B], delta: 
         value = rounded_up(value * (1 + _ACCURACY))
         best = bound.best(budget_of(value))
     return Required(budget_of(value), best, at_least=False)
+
+
+def _check_reached(bound: ErrorBound, target: float, largest: Budget) -> None:
+    """Raise UserError unless the largest budget guarantees the target; the sentence says whether noise is the limit."""
+    smallest_error = bound.best(largest).bound
+    if smallest_error <= target:
+        return
+    error_without_privacy = bound.without_privacy()
+    if error_without_privacy > target:
+        raise UserError(
+            f"Even without privacy only an error of {short_up(error_without_privacy)} is guaranteed, so none of "
+            f"{short(target)} can be. {bound.advice}",
+            title="Target out of reach",
+        )
+    raise UserError(
+        f"The largest budget that can be set, {largest.describe()}, guarantees an error of {short_up(smallest_error)} "
+        f"only. Without privacy it would be {short_up(error_without_privacy)}: the noise is the limit. Use more rows "
+        "or a larger target.",
+        title="Target out of reach",
+    )
 
 
 @lru_cache(64)

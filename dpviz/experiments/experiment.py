@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -220,10 +221,10 @@ class Experiment(Displayed, Specification):
 
         A seed and further replicates that public data have do not pass to data that are not public.
         """
-        copy = super().replaced(**changes)
-        if self.public and not copy.public:
+        changed = super().replaced(**changes)
+        if self.public and not changed.public:
             return super().replaced(**{"seed": None, "replicates": 1} | changes)
-        return copy
+        return changed
 
     @property
     def public(self) -> bool:
@@ -298,7 +299,9 @@ class Experiment(Displayed, Specification):
                 title=f"The facts of the problem '{self.problem.title}' leave out what its data cost",
             )
         for name, part in vars(self.problem).items():
-            inner = [*classes_in(part)][name == "data" :]  # without the class of the data set itself
+            inner = [*classes_in(part)]
+            if name == "data" and isinstance(part, RowsSpecification):
+                inner.pop(0)  # the class of the data set itself
             if any(issubclass(cls, RowsSpecification) and cls.public is not True for cls in inner):
                 raise UserError(
                     "Declare them by the field `data`, as one data set that holds no other: it alone says whether rows "
@@ -445,7 +448,9 @@ class Experiment(Displayed, Specification):
             return Step(run.label, run.latest or BEFORE, trace, progress, elsewhere=problem.elsewhere)
 
         calling_heartbeat = at_checkpoints(lambda: heartbeat(present_step()), EVERY)
-        try:
+        with ExitStack() as at_end:  # which closes all runs, even if it fails for one
+            for started_run in runs:
+                at_end.callback(started_run.close)
             while unfinished:
                 run = min(unfinished, key=lambda candidate: candidate.seconds)
                 with calling_heartbeat:
@@ -453,9 +458,6 @@ class Experiment(Displayed, Specification):
                 if not run.finished:
                     yield present_step()
                 unfinished = [other for other in runs if not other.finished]
-        finally:
-            for started_run in runs:
-                started_run.close()
 
 
 def check_tables(problem: ProblemSpecification, tables: Mapping[str, Any]) -> None:
@@ -557,6 +559,7 @@ class _Run:
     ) -> None:
         self.label, self.seconds, self.iteration, self.finished = arm.label, 0.0, -1, False
         self.plan, self._problem, self._arm_trace = plan, problem, arm_trace
+        self._declared = [metric.name for metric in arm.algorithm.metrics]
         grid, sparse_grid = recorded(plan)
         has_expensive = any(metric.cost == "expensive" for metric in arm_trace.metrics)
         # Without expensive diagnostics, every record counts as one with all diagnostics.
@@ -616,7 +619,14 @@ class _Run:
             internal = self._problem.evaluate(snapshot.internal, expensive)
             diagnostics |= {INTERNAL + name: value for name, value in internal.items()}
         for name, value in {**snapshot.released, **diagnostics}.items():
-            if np.shape(value) != (snapshot.replicates,):  # a user's mistake
+            if name in snapshot.released and name not in self._declared:  # a user's mistake
+                self.finished = True  # `close` records nothing more
+                raise UserError(
+                    f"Declare it in `metrics`, which has {', '.join(map(repr, self._declared)) or 'none'}.",
+                    title=f"{self.label} releases {name!r}, which is none of its metrics",
+                )
+            if np.shape(value) != (snapshot.replicates,):  # a user's mistake, too
+                self.finished = True
                 raise UserError(
                     f"{name!r} has the shape {np.shape(value)}, not ({snapshot.replicates},).",
                     title="A metric needs one number for each repeat",
@@ -679,10 +689,12 @@ class _Run:
 
         Diagnostics that would delay the stop are left out, judged by the time that they took in the last record.
         """
-        if not self.finished and self._record_seconds[False] <= self._max_last_record:
-            self._record_last(expensive=self._record_seconds[True] <= self._max_last_record)
-        self.finished = True
-        self._snapshots.close()  # type: ignore[attr-defined]  # algorithms are generators
+        try:
+            if not self.finished and self._record_seconds[False] <= self._max_last_record:
+                self._record_last(expensive=self._record_seconds[True] <= self._max_last_record)
+        finally:
+            self.finished = True
+            self._snapshots.close()  # type: ignore[attr-defined]  # algorithms are generators
 
 
 def _by_address(value: Any, address: str) -> Iterator[tuple[str, Any]]:

@@ -12,10 +12,10 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
 
 # With commas between thousands alone; no part of a number with a decimal comma or other marks between thousands, of a
-# sum, of a product or of a quotient.
+# range, of a sum, of a product or of a quotient. `(?>…)`: all of the number, as "2" of "2. - 1" would not be.
 _NUMBER = (
-    r"((?:[0-9]+(?:[_,][0-9]{3})*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
-    r"(?!\w|[.,'’+-][0-9]|[^\S\n][0-9]{3}\b|\s*[*/^%])"
+    r"((?>(?:[0-9]+(?:[_,][0-9]{3})*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?))"
+    r"(?!\w|[.,'’][0-9]|[^\S\n][0-9]{3}\b|\s*[*/^%×·]|\s*[-+−–]\s*[0-9(.]|[^\S\n]*[-+−–]\s*\w)"
 )
 # Names of each setting, as regular expressions, in Opacus, JAX-Privacy, dp_accounting, TensorFlow Privacy and papers.
 _NAMES = {

@@ -135,6 +135,7 @@ class _FixedAccounts:
             raise LedgerError(f"release {self._next + 1} of the plan is {expected}, not {event}")
         has_stopped = self._stopped_at >= 0
         if times is not None:
+            times = np.asarray(times)
             if times.shape != has_stopped.shape or not np.isin(times, (0, 1)).all():
                 raise LedgerError("under a fixed plan, times must be 0 or 1 for each replicate")
             if (has_stopped & (times > 0)).any():

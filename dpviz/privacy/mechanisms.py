@@ -5,6 +5,7 @@ addresses: all R, or the ones that its argument `rows` lists.
 """
 
 import hashlib
+import operator
 import secrets
 from collections.abc import Sequence
 from enum import IntEnum
@@ -45,7 +46,7 @@ class Purpose(IntEnum):
 
 def seed_or_random(seed: int | None) -> int:
     """Return `seed`, or draw a new one from the operating system if it is None, so that no one can repeat the noise."""
-    return secrets.randbits(128) if seed is None else int(seed)  # a NumPy number has no bit_length
+    return secrets.randbits(128) if seed is None else operator.index(seed)  # a NumPy number has no bit_length
 
 
 class _Streams(Sequence[np.random.Generator]):

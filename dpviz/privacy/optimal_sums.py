@@ -87,13 +87,7 @@ def _multipliers(leaves: Floats, gap: float) -> Floats:
             return log_v
         # The last six points, and the step of the iteration at each.
         points, residuals = [*points[-5:], log_v], [*residuals[-5:], np.log(constraints / mean)]
-        log_v = log_v + 2 * residuals[-1]
-        if len(points) > 1:
-            d_points, d_residuals = np.diff(points, axis=0).T, np.diff(residuals, axis=0).T
-            # The combination of recent changes of the step that is nearest to the newest step is subtracted, with its
-            # changes of ln v (Anderson's extrapolation).
-            coefficients, *_ = np.linalg.lstsq(d_residuals, residuals[-1], rcond=None)
-            log_v = log_v - (d_points + 2 * d_residuals) @ coefficients
+        log_v = _extrapolated(points, residuals)
     raise ArithmeticError(f"the optimal factorisation for {length} steps did not converge")
 
 
@@ -117,6 +111,20 @@ def _right_singular(d: Floats) -> tuple[Floats, Floats]:
     diagonal[0] = 1.0
     eigenvalues, vectors = eigh_tridiagonal(diagonal / d**2, -1 / (d[:-1] * d[1:]))
     return eigenvalues**-0.5, vectors
+
+
+def _extrapolated(points: list[Floats], residuals: list[Floats]) -> Floats:
+    """Return the next point of the iteration x ← x + 2 f(x), by Anderson's extrapolation.
+
+    points, residuals : the last few x, newest last, and f(x) of each.
+    """
+    step = points[-1] + 2 * residuals[-1]
+    if len(points) == 1:
+        return step
+    d_points, d_residuals = np.diff(points, axis=0).T, np.diff(residuals, axis=0).T
+    # The combination of recent changes of f that is nearest to the newest f is subtracted, with its changes of x.
+    coefficients, *_ = np.linalg.lstsq(d_residuals, residuals[-1], rcond=None)
+    return step - (d_points + 2 * d_residuals) @ coefficients
 
 
 # ------------------------------------------------------------------------------------------------- multipliers on file

@@ -25,7 +25,7 @@ from dpviz.experiments.task import Cell, Executor, Outcome, SerialExecutor
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import short
 from dpviz.problems.base import Condition
-from dpviz.specification import Control, Specification
+from dpviz.specification import Control, Specification, is_ours
 from dpviz.sweeps.sweep_result import LeftOut, PointKey, SweepResult
 
 # ----------------------------------------------------- the numbers among an experiment's settings, with their addresses
@@ -365,7 +365,7 @@ class Sweep(Specification):
         Raises UserError as `planned` does, if no arm records the metric, and at the end if no point could be run.
         """
         points, stopping = self.planned(), stopping or threading.Event()
-        under_way = _UnderWay(self, points, on_progress)
+        under_way = _UnderWay(self, points, stopping, on_progress)
         outcomes = executor.run(_cells(points, tables), stopping, under_way.on_progress)
         try:
             for number, outcome in outcomes:
@@ -476,9 +476,15 @@ class _UnderWay:
     Points are numbered as the executor numbers its cells: without those at which no arm has a plan.
     """
 
-    def __init__(self, sweep: Sweep, points: Sequence[Point], on_progress: Callable[[SweepStep], None] | None) -> None:
+    def __init__(
+        self,
+        sweep: Sweep,
+        points: Sequence[Point],
+        stopping: threading.Event,
+        on_progress: Callable[[SweepStep], None] | None,
+    ) -> None:
         self._points = [point for point in points if point.experiment is not None]  # those that are run
-        self._on_progress, self._lock = on_progress, threading.Lock()
+        self._stopping, self._on_progress, self._lock = stopping, on_progress, threading.Lock()
         # Of each point its weight in the sweep's progress, and the finished share of it; both in [0, 1].
         total_steps = sum(point.steps for point in self._points)
         self._weights = [point.steps / total_steps for point in self._points]
@@ -486,9 +492,9 @@ class _UnderWay:
         self._failed: dict[int, str] = {}  # messages, by number of the point
         self._succeeded = 0  # number of points
         second = sweep.second.values if sweep.second else ()
-        recorded = ChainMap(*(point.experiment.metrics() for point in points if point.experiment is not None))
-        check_one_of(sweep.metric, recorded, "metric")
-        self._metric = recorded[sweep.metric]
+        if is_ours(type(sweep.experiment.problem)):  # a user's may build a problem with metrics that it does not name
+            recorded = ChainMap(*(point.experiment.metrics() for point in points if point.experiment is not None))
+            check_one_of(sweep.metric, recorded, "metric")
         self.result = SweepResult(sweep.experiment.arms, sweep.metric, len(points), second)
         # Where no arm has a plan, there is nothing to wait for.
         self.result.done = tuple((point.second, False) for point in points if point.experiment is None)
@@ -505,21 +511,24 @@ class _UnderWay:
             for label, reason in point.left_out.items()
         )
 
-    def on_progress(self, number: int, _: Trace | None, progress: float) -> None:
-        """Take the progress of the point `number` into account."""
-        if progress > 0:
+    def on_progress(self, number: int, trace: Trace | None, progress: float) -> None:
+        """Take the progress of the point `number` into account; stop the sweep if no arm records the metric."""
+        if trace is not None and not self._may_record(trace):
+            self._stopping.set()  # `record_outcome` will raise the error
+        elif progress > 0:
             self._advance(number, progress)
 
     def record_outcome(self, number: int, outcome: Outcome) -> SweepStep:
-        """Record the outcome of the point `number`; return the step."""
+        """Record the outcome of the point `number`; return the step. Raises UserError if no arm records the metric."""
         point, result = self._points[number], self.result
+        if outcome.trace is not None and not self._may_record(outcome.trace):
+            check_one_of(result.metric_name, outcome.trace.metrics, "metric")
         if outcome.state == "done":
             self._succeeded += 1
             result.done = (*result.done, (point.second, outcome.restored))
             if outcome.restored:
                 self._restored += self._weights[number]
             if outcome.trace is not None:
-                result.metric = self._metric
                 result.record(point.place, outcome.trace)
             result.leave_out(LeftOut(point.place, label, reason) for label, reason in outcome.left_out.items())
         elif outcome.state == "failed":
@@ -534,6 +543,12 @@ class _UnderWay:
         """Raise UserError, with the message of the first point that failed, if no point has succeeded."""
         if self._failed and not self._succeeded:
             raise UserError(self._failed[min(self._failed)])
+
+    def _may_record(self, trace: Trace) -> bool:
+        """Return False if a trace has all arms, and none of them records the metric; note the metric's declaration."""
+        result = self.result
+        result.metric = result.metric or trace.metrics.get(result.metric_name)
+        return result.metric is not None or len(trace.arm_traces) < len(result.arms)
 
     def _advance(self, number: int, share: float) -> SweepStep:
         """Set the progress of the point `number` to `share`, report the sweep's progress, and return the step."""

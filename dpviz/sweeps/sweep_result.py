@@ -150,28 +150,39 @@ class _Line:
         have_errors : True if the intervals come from several runs, and so have a width.
         medians : (S, k) the heights, or with `logarithmic` the numbers whose logarithms are the heights.
         """
-        errors: list[float] = []
-        misfits, degrees = np.empty(0), len(self.centred) - 2  # degrees of freedom of the points around a line
         with np.errstate(over="ignore", invalid="ignore"):  # runs that diverged have huge numbers
-            slopes = self.slopes
-            if have_errors:
-                median_errors = (self.intervals[..., 2] - self.intervals[..., 0]) / 2  # (S, k)
-                # The mean of S independent slopes, each linear in its heights: √(Σ of the squares) / S.
-                errors.append(float(np.linalg.norm(median_errors * self._lever)) / len(median_errors))
-            if degrees > 0:
-                residuals = (self.intervals[..., 1] - self.law).mean(axis=0)
-                variance = self.weights @ residuals**2 / degrees
-                errors.append(math.sqrt(variance / (self.weights @ self.centred**2)))
+            errors = self._errors(have_errors)
             margins = [_NORMAL * error for error in errors]
-            if len(slopes) > 1:  # the spread of the slopes of several data sets
+            if len(self.slopes) > 1:  # the spread of the slopes of several data sets
+                degrees = len(self.slopes) - 1
                 # `np.std` divides by S: over √(S-1) it is the sample standard deviation over √S.
-                errors.append(float(np.std(slopes)) / math.sqrt(len(slopes) - 1))
-                margins.append(float(stdtrit(len(slopes) - 1, 0.975)) * errors[-1])
-            if degrees > 0 and (medians > 0).all():
-                law = np.exp(self.law) if logarithmic else self.law
-                misfits = np.sqrt(((law / medians - 1) ** 2).sum(axis=1) / degrees)
-        finite_misfits = tuple(misfits.tolist()) if np.isfinite(misfits).all() else ()
-        return Fit(float(slopes.mean()), max(errors, default=None), max(margins, default=None), finite_misfits)
+                errors.append(float(np.std(self.slopes)) / math.sqrt(degrees))
+                margins.append(float(stdtrit(degrees, 0.975)) * errors[-1])
+            misfits = self._misfits(medians, np.exp(self.law) if logarithmic else self.law)
+        return Fit(float(self.slopes.mean()), max(errors, default=None), max(margins, default=None), misfits)
+
+    def _errors(self, have_errors: bool) -> list[float]:
+        """Return standard errors of the mean slope on these data sets: the one that follows from the errors of the
+        medians, if they have some, and the one that follows from the residuals of the mean curve, if there are more
+        than two points."""
+        degrees, errors = len(self.centred) - 2, []
+        if have_errors:
+            median_errors = (self.intervals[..., 2] - self.intervals[..., 0]) / 2  # (S, k)
+            # The mean of S independent slopes, each linear in its heights: √(Σ of the squares) / S.
+            errors.append(float(np.linalg.norm(median_errors * self._lever)) / len(median_errors))
+        if degrees > 0:
+            residuals = (self.intervals[..., 1] - self.law).mean(axis=0)
+            variance = self.weights @ residuals**2 / degrees
+            errors.append(math.sqrt(variance / (self.weights @ self.centred**2)))
+        return errors
+
+    def _misfits(self, medians: np.ndarray, law: np.ndarray) -> tuple[float, ...]:
+        """Return the misfits of `Fit` from medians and law, (S, k) each."""
+        degrees = len(self.centred) - 2
+        if degrees < 1 or not (medians > 0).all():
+            return ()
+        misfits = np.sqrt(((law / medians - 1) ** 2).sum(axis=1) / degrees)
+        return tuple(misfits.tolist()) if np.isfinite(misfits).all() else ()
 
     @property
     def _lever(self) -> np.ndarray:

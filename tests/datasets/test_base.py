@@ -174,8 +174,10 @@ def test_hostile_rows_are_clipped_after_zeroing() -> None:
             loaded = Hostile().load().features
         assert np.array_equal(np.ma.getdata(loaded), expected) and loaded.flags.c_contiguous
         assert loaded.dtype == np.float64
-    with patch.object(Hostile, "raw_rows", lambda *_: (features[1:], labels)), pytest.raises(UserError, match="4 of 2"):
-        Hostile().load()
+    wrong: list[Any] = [(features[1:], labels), (features,), (features, labels, labels), features, (), None]
+    for raw in (*wrong, ([[1.0], [1.0, 2.0]], labels), (features.astype(str), ["yes"] * 4)):
+        with patch.object(Hostile, "raw_rows", lambda *_, raw=raw: raw), pytest.raises(UserError, match="4 of 2"):
+            Hostile().load()
 
 
 @pytest.mark.parametrize("label", [0.0, 0.999999999, 2.0, -1.5])

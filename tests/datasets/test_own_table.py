@@ -62,11 +62,17 @@ def test_a_table_of_any_kind_has_the_rows_that_its_declarations_make(kind: str, 
 )
 def test_a_column_of_pandas_is_read_as_that_of_arrow(cells: Any) -> None:
     lists = pd.array([[1]] * 20, pd.ArrowDtype(pyarrow.list_(pyarrow.int8())))  # which nothing reads
+    keys = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 20), pyarrow.array([[1]]))
+    intervals = pyarrow.array([(1, 2, 3)] * 20, pyarrow.month_day_nano_interval())
     frame = pd.DataFrame({"x": cells, "y": cells, "unused": lists})
+    frame = frame.assign(keys=pd.arrays.ArrowExtensionArray(keys), when=pd.arrays.ArrowExtensionArray(intervals))
     for table in (frame, frame.astype({"y": object}), pyarrow.table(frame)):
         bounds: Any = {"x": [0, 5]}  # a list, as from JSON
         data = dpviz.table(table, target="y", features=["x"], positive=1.5, bounds=bounds)
         np.testing.assert_array_equal(data.carried[data.identity][:2], [[1.5, 1], [3, -1]])
+        for used in ({"target": "unused"}, {"features": ["keys"]}, {"features": None}):
+            with pytest.raises(dpviz.UserError, match="one number or text per cell"):
+                dpviz.table(table, **{"target": "y", "features": ["x"], "positive": 1, "bounds": (0, 5)} | used)
 
 
 def test_names_ranges_and_categories_may_be_as_numpy_and_pandas_have_them() -> None:

@@ -30,6 +30,7 @@ def test_what_is_written_is_read_again() -> None:
         "dp_accounting.SelfComposedDpEvent(dp_accounting.PoissonSampledDpEvent(0.01, "
         "dp_accounting.GaussianDpEvent(2.0)), 1000)",
         "dpsgd_event(noise_multiplier=2, iterations=1000, sampling_prob=1e-2)",
+        "- steps: 1000\n- sigma: 2.0\n- q: 0.01",
     ],
 )
 def test_the_settings_of_a_training_cost_what_others_compute(text: str) -> None:
@@ -54,6 +55,16 @@ def test_a_rate_and_steps_that_are_no_whole_numbers_here_are_rounded_up() -> Non
         ("noise_multiplier=1,1, sample_rate=256/6000, steps=1e1*9", r"noise_multiplier, sample_rate \(.*\), steps"),
         ("noise_multiplier=1.1, sample_rate=0.1", "lacks steps"),
         ("noise_multiplier=2-1, batch_size=9, n=5k, steps=10 000", r"noise_multiplier, sample_rate \(.*\), steps"),
+        (
+            "noise_multiplier=2 - 1, batch_size=9, n=1000 \u22121, steps=1000 + 500",
+            r"multiplier, sample_rate \(.*\), steps",
+        ),
+        ("noise_multiplier=2. - 1, sample_rate=.1, steps=1000+warmup", "lacks noise_multiplier, steps"),
+        ("noise_multiplier=1,1000, sample_rate=.1, steps=10", "lacks noise_multiplier"),
+        (
+            "noise_multiplier=1·5, sample_rate=.1 × 2, steps=1000 -1",
+            r"lacks noise_multiplier, sample_rate \(.*\), steps",
+        ),
         ("noise_multiplier=1.1, sample_rate=7, steps=10", "between"),
         ("noise_multiplier=0, sample_rate=0.1, steps=10", "lacks noise_multiplier"),
         ("noise_multiplier=1e999, sample_rate=0.1, steps=1e12", "too large"),

@@ -373,6 +373,8 @@ def test_a_seed_that_nobody_knows_has_128_random_bits() -> None:
     drawn = [seed_or_random(None) for _ in range(64)]
     assert all(any(seed >> bit & 1 == value for seed in drawn) for bit in range(128) for value in (0, 1))
     assert len(set(drawn)) == 64 and seed_or_random(5) == 5
+    with pytest.raises(TypeError):
+        seed_or_random(1.5)  # type: ignore[arg-type]
 
 
 def test_whoever_needs_a_seed_that_nobody_knows_takes_it_from_the_one_place() -> None:

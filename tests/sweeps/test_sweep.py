@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dpviz.datasets import UploadedTable
+from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.synthetic import LatentGame
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
@@ -21,7 +22,7 @@ from dpviz.families.mirror_descent import NoisyPayoffs, VertexSampling
 from dpviz.plots import displayed
 from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.base import Facts, Metric, Problem
+from dpviz.problems.base import Facts, Metric, Problem, SmoothProblem
 from dpviz.problems.games.matrix_games import MatrixGame
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
@@ -302,6 +303,29 @@ def test_a_metric_that_nobody_records_is_a_mistake_at_once() -> None:
     nothing: Any = None  # runs nothing
     with pytest.raises(UserError, match=r"no metric 'beauty' here\. There are: objective_gap"):
         next(DIMENSIONS.replaced(metric="beauty").stream(executor=nothing))
+
+
+class Unsaid(Quadratic):
+    kind = "mine.unsaid"
+
+    def build(self, tables=NO_TABLES):  # type: ignore[no-untyped-def]
+        return super().build(tables)
+
+
+class Vague(Unsaid):
+    kind = "mine.vague"
+
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> SmoothProblem:  # type: ignore[override]
+        return super().build(tables)
+
+
+@pytest.mark.parametrize("problem", [Unsaid(), Vague()], ids=repr)
+def test_a_problem_of_ones_own_may_record_more_than_its_annotation_says(problem: Any) -> None:
+    sweep = DIMENSIONS.replaced(experiment=BASE.replaced(problem=problem))
+    result = sweep.replaced(metric="objective_gap").run()
+    assert result.metric is not None and result.series(BASE.arms[0].label)[0].size
+    with pytest.raises(UserError, match=r"no metric 'beauty' here\. There are: objective_gap"):
+        sweep.replaced(metric="beauty").run()
 
 
 # ------------------------------------------------------------------------------------------------- several data sets

@@ -49,12 +49,7 @@ def to_plain_array(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
         try:
             return as_texts(array)
         except pyarrow.ArrowInvalid:  # perhaps due to one cell, which must not make the file unreadable
-            encoded = array.cast(pyarrow.large_binary()).dictionary_encode()
-            decoded = [
-                pyarrow.array([value.decode(errors="replace") for value in part.to_pylist()], pyarrow.large_string())
-                for part in array_slices(encoded.dictionary)
-            ]
-            return as_texts(pyarrow.concat_arrays(decoded)).take(encoded.indices)
+            return _repaired(array)
     if types.is_date(kind) or types.is_time(kind) or types.is_timestamp(kind):
         _check_times(array, name)
     if types.is_date(kind) or types.is_time(kind):
@@ -101,6 +96,16 @@ def _check_times(array: "pyarrow.Array", name: str) -> None:
             "Correct them, or leave the column out of the file.",
             title=f"Column {quote_name(name)} holds times before year 0, after year 9999, or beyond a day",
         )
+
+
+def _repaired(array: "pyarrow.Array") -> "pyarrow.Array":
+    """Decode an array of bytes to a dictionary of texts, with "�" in place of bytes that are no UTF-8."""
+    encoded = array.cast(pyarrow.large_binary()).dictionary_encode()
+    parts = [
+        pyarrow.array([value.decode(errors="replace") for value in part.to_pylist()], pyarrow.large_string())
+        for part in array_slices(encoded.dictionary)
+    ]
+    return as_texts(pyarrow.concat_arrays(parts)).take(encoded.indices)
 
 
 def is_text(kind: "pyarrow.DataType") -> bool:

@@ -22,6 +22,7 @@ MAX_UNPACKED_BYTES = 500_000_000  # of a Parquet file
 UNDECLARED = (math.nan, math.nan)  # in place of a range that the user has not declared yet
 MAX_NAME = 200  # characters of the name of a column, category, class or group
 NO_TABLE = "This file is not a table"
+UNUSABLE = "dpviz.unusable"  # in `DataFrame.attrs`, by column without numbers or texts: message and title of an error
 KEEP_LESS = "Keep the columns and rows that you need."
 HOW_TO_SAVE = "Save it as UTF-8 CSV (or Parquet) with a header row, at most 50 MB."
 
@@ -100,11 +101,13 @@ def check_ranges(names: Sequence[str], bounds: Sequence[tuple[float, float]]) ->
 
 
 def check_columns(frame: "pd.DataFrame", names: Sequence[str]) -> None:
-    """Raise UserError if the table lacks one of the columns `names`."""
+    """Raise UserError if the table lacks one of the columns `names`, or if its cells are no numbers or texts."""
     unknown = next((name for name in names if name not in frame.columns), None)
     if unknown is not None:
         hint = did_you_mean(unknown, map(str, frame.columns))
         raise UserError(f"Choose the columns again.{hint}", title=f"The file has no column {quote_name(unknown)}")
+    for message, title in (text for name, text in frame.attrs.get(UNUSABLE, {}).items() if name in names):
+        raise UserError(message, title=title)
 
 
 def check_id_column(

@@ -212,26 +212,33 @@ def columns_of(rows: TextRows, separator: str, width: int) -> "tuple[list[pyarro
     is_plain = ~has_quotes & (separators == width - 1) & (np.diff(rows.offsets) <= MAX_LINE_BYTES)
     plain_cells = compute.split_pattern(texts.filter(pyarrow.array(is_plain)), separator).flatten()  # row after row
     plain_indices = pyarrow.array(np.cumsum(is_plain) - 1, mask=~is_plain)  # of each row among the plain ones
-    # By column, the cells of the other rows; an empty array comes first, so that there is one to join without any row.
-    other_cells: list[list[pyarrow.Array]] = [[pyarrow.array([], pyarrow.large_string())] for _ in range(width)]
-    wide_count, empty_row, other_indices = 0, [""] * width, np.flatnonzero(~is_plain)
-    for start in range(0, len(other_indices), _PART):
+    other_columns, wide_count = _read_by_column(rows, np.flatnonzero(~is_plain), separator, width)
+    columns = []
+    for column, other_cells in enumerate(other_columns):
+        cells = plain_cells.take(pyarrow.array(np.arange(column, len(plain_cells), width)))
+        # Each plain row takes its cell; the other rows, where `take` gives null, the next of `other_cells`.
+        columns.append(compute.replace_with_mask(cells.take(plain_indices), pyarrow.array(~is_plain), other_cells))
+    return columns, wide_count
+
+
+def _read_by_column(
+    rows: TextRows, indices: np.ndarray, separator: str, width: int
+) -> "tuple[list[pyarrow.Array], int]":
+    """Read the rows at `indices` with `csv`; return cells by column and the number of wide rows, as `columns_of`."""
+    # By column, the cells of every part; an empty array comes first, so that there is one to join without any row.
+    parts: list[list[pyarrow.Array]] = [[pyarrow.array([], pyarrow.large_string())] for _ in range(width)]
+    wide_count, empty_row = 0, [""] * width
+    for start in range(0, len(indices), _PART):
         table = []
-        for cells in _read_rows(rows, other_indices[start : start + _PART], separator):
+        for cells in _read_rows(rows, indices[start : start + _PART], separator):
             if len(cells) != width:
                 is_wide = not fits(cells, width)
                 wide_count += is_wide
                 cells = empty_row if is_wide else (cells + empty_row)[:width]  # filled up with empty cells
             table.append(cells)
-        for parts, column in zip(other_cells, zip(*table, strict=True), strict=True):
-            parts.append(pyarrow.array(column, pyarrow.large_string()))
-    columns = []
-    for index, parts in enumerate(other_cells):
-        plain_column = plain_cells.take(pyarrow.array(np.arange(index, len(plain_cells), width)))
-        # Each plain row takes its cell; the other rows, where `take` gives null, the next of `parts`.
-        cells_of_rows = plain_column.take(plain_indices)
-        columns.append(compute.replace_with_mask(cells_of_rows, pyarrow.array(~is_plain), pyarrow.concat_arrays(parts)))
-    return columns, wide_count
+        for part, column in zip(parts, zip(*table, strict=True), strict=True):
+            part.append(pyarrow.array(column, pyarrow.large_string()))
+    return [pyarrow.concat_arrays(part) for part in parts], wide_count
 
 
 def _read_rows(rows: TextRows, indices: np.ndarray, separator: str) -> list[list[str]]:

@@ -183,24 +183,8 @@ def compact(figure: go.Figure) -> go.Figure:
 
     Else it has a legend. A small figure has neither, because a figure above it has them.
     """
-    result = go.Figure(figure)
+    result = _wrap_names(_wrap_notes(go.Figure(figure)))
     notes, is_small = _labels(figure), figure.layout.height <= style.SMALL
-    # Break small print, and then the names in the legend, into rows that fit a narrow screen. The figure becomes
-    # higher, so that the frame keeps its height.
-    max_letters = style.FRAME // (2 if is_small else 1)
-    for note in result.layout.annotations:
-        if (note.name, note.yref, note.y, note.yanchor) == (None, "paper", 1, "bottom"):  # as small print is placed
-            lines = note.text.split("<br>")
-            rows = [row for line in lines for row in textwrap.wrap(line, max_letters)]
-            note.text = "<br>".join(rows)
-            growth = style.ROW * (len(rows) - len(lines))
-            result.update_layout(height=result.layout.height + growth, margin_t=result.layout.margin.t + growth)
-    for trace in result.data:
-        rows = (trace.name or "").split("<br>")
-        if max(map(len, rows)) > _LEGEND_NAME and trace.showlegend is not False:
-            new_rows = textwrap.wrap(" ".join(rows), _LEGEND_NAME, break_long_words=False, break_on_hyphens=False)
-            trace.name = "<br>".join(new_rows)
-            result.layout.height += 20 * (len(new_rows) - len(rows))  # 20 pixels a row
     if not notes:
         has_legend = result.layout.showlegend and not is_small
         return _with_legend(result, width=_SCREEN - result.layout.margin.l, legend=True) if has_legend else result
@@ -211,6 +195,31 @@ def compact(figure: go.Figure) -> go.Figure:
     if not is_small and are_in_margin and has_narrow_margin and _place_labels(result, figure, texts):  # it writes them
         return result.update_layout(margin={"r": right_margin})
     return _with_legend(result, width=_SCREEN - result.layout.margin.l, legend=not is_small)
+
+
+def _wrap_notes(figure: go.Figure) -> go.Figure:
+    """Break the small print of a figure, in place, into rows that fit a narrow screen, or half of it for a small
+    figure; return the figure. It becomes higher, so that the frame keeps its height."""
+    max_letters = style.FRAME // (2 if figure.layout.height <= style.SMALL else 1)
+    for note in figure.layout.annotations:
+        if (note.name, note.yref, note.y, note.yanchor) == (None, "paper", 1, "bottom"):  # as small print is placed
+            rows = [row for line in note.text.split("<br>") for row in textwrap.wrap(line, max_letters)]
+            growth = style.ROW * (len(rows) - note.text.count("<br>") - 1)
+            note.text = "<br>".join(rows)
+            figure.update_layout(height=figure.layout.height + growth, margin_t=figure.layout.margin.t + growth)
+    return figure
+
+
+def _wrap_names(figure: go.Figure) -> go.Figure:
+    """Break the names in a figure's legend, in place, into rows that fit a narrow screen; return the figure, which
+    becomes higher, so that the frame keeps its height."""
+    for trace in figure.data:
+        rows = (trace.name or "").split("<br>")
+        if max(map(len, rows)) > _LEGEND_NAME and trace.showlegend is not False:
+            new_rows = textwrap.wrap(" ".join(rows), _LEGEND_NAME, break_long_words=False, break_on_hyphens=False)
+            trace.name = "<br>".join(new_rows)
+            figure.layout.height += 20 * (len(new_rows) - len(rows))  # 20 pixels a row
+    return figure
 
 
 def _labels(figure: go.Figure) -> list[go.layout.Annotation]:

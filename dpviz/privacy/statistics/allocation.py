@@ -114,18 +114,7 @@ def split(budget: Budget, analyses: Sequence[Analysis], rule: Rule = "optimal") 
     stated = tuple(analysis for analysis in analyses if analysis.budget is not None)
     sharing = tuple(analysis for analysis in analyses if analysis.budget is None)
     for analysis in sharing:
-        if analysis.noise == "gaussian" and not budget.allows_gaussian:
-            raise UserError(
-                f"{analysis.name}: Gaussian noise never gives pure ε-DP. Choose another mechanism, or state the total "
-                "as (ε, δ), ρ or μ.",
-                title="This budget does not exist for Gaussian noise",
-            )
-        if analysis.noise == "any" and rule == "optimal":
-            raise UserError(
-                f"{analysis.name}: what its noise costs in accuracy is unknown. Choose its mechanism, state its "
-                "guarantee, or split in proportion to the weights.",
-                title="Nothing to optimise",
-            )
+        _check_splittable(analysis, budget, rule)
     _check_total(budget)
     shares: Sequence[Share]
     if not sharing:
@@ -150,6 +139,22 @@ def _split_added(
         Share(analysis, fraction * remaining / total, release(analysis.noise, currency, fraction * remaining))
         for analysis, fraction in zip(analyses, fractions, strict=True)
     ]
+
+
+def _check_splittable(analysis: Analysis, budget: Budget, rule: Rule) -> None:
+    """Raise UserError if the analysis' mechanism cannot meet the budget, or if the rule cannot be applied to it."""
+    if analysis.noise == "gaussian" and not budget.allows_gaussian:
+        raise UserError(
+            f"{analysis.name}: Gaussian noise never gives pure ε-DP. Choose another mechanism, or state the total as "
+            "(ε, δ), ρ or μ.",
+            title="This budget does not exist for Gaussian noise",
+        )
+    if analysis.noise == "any" and rule == "optimal":
+        raise UserError(
+            f"{analysis.name}: what its noise costs in accuracy is unknown. Choose its mechanism, state its guarantee, "
+            "or split in proportion to the weights.",
+            title="Nothing to optimise",
+        )
 
 
 def _check_total(budget: Budget) -> None:

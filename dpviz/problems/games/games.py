@@ -374,20 +374,28 @@ class GameSpecification(ProblemSpecification):
             titles = f"At a corner, one has all of {owner} weight", "In the middle, all three have the same"
             corners = tuple((self.vertex("x", index), x, y) for index, (x, y) in enumerate(_CORNERS.tolist()))
             return Plane(titles, lambda output: output["x"] @ _CORNERS, corners)
-        good, good_name = self.good
-
-        def project(output: Mapping[str, np.ndarray]) -> np.ndarray:
-            """Return the weight on the good strategies and the entropy, which is small if few have all the weight."""
-            x = output["x"]
-            weight = x.max(axis=1) if good is None else x[:, good].sum(axis=1)
-            entropy = -np.einsum("rj,rj->r", x, np.log(np.maximum(x, _TINY)))  # where x is 0, so is the product
-            return np.column_stack([weight, entropy])
-
-        return Plane((f"Weight on {good_name}", f"Entropy of {owner} weights (0: all on one)"), project)
+        return _entropy_plane(*self.good, owner)
 
     def vertex(self, player: Player, index: int) -> str:
         """Return the name of the player's pure strategy with this index, from public declarations of the data."""
         return f"strategy {index + 1:,}"
+
+
+def _entropy_plane(good: slice | None, good_name: str, owner: str) -> Plane:
+    """Return a plane for weights x (R, d) on many strategies: one axis is their sum over the good strategies, the other
+    their entropy -Σ x_j ln x_j, which is small if few strategies have all the weight.
+
+    good, good_name : as in `GameSpecification.good`. owner : the player with the weights, in the possessive, for the
+        title, such as "player x's".
+    """
+
+    def project(output: Mapping[str, np.ndarray]) -> np.ndarray:
+        x = output["x"]
+        weight = x.max(axis=1) if good is None else x[:, good].sum(axis=1)
+        entropy = -np.einsum("rj,rj->r", x, np.log(np.maximum(x, _TINY)))  # where x is 0, so is the product
+        return np.column_stack([weight, entropy])
+
+    return Plane((f"Weight on {good_name}", f"Entropy of {owner} weights (0: all on one)"), project)
 
 
 class Game(Problem):
