@@ -83,7 +83,10 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
     Raises UserError where settings are missing or impossible.
     """
     settings: dict[str, float] = {
-        name: float(re.sub("[_,]", "", match[1])) for name, names in _SETTINGS.items() if (match := names.search(text))
+        name: float(re.sub("[_,]", "", match[1]))
+        for name, names in _SETTINGS.items()
+        # A comma in the noise multiplier may be a decimal one, and a thousand times the noise would promise too much.
+        if (match := names.search(text)) and not (name == "noise_multiplier" and "," in match[1])
     }
     if match := _COMPOSED.search(text):
         settings["steps"] = float(re.sub("[_,]", "", match[1]))

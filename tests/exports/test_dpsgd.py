@@ -53,6 +53,7 @@ def test_a_rate_and_steps_that_are_no_whole_numbers_here_are_rounded_up() -> Non
         ("", "lacks noise_multiplier, sample_rate"),
         ("noise_multiplier=1.1, steps=10", "lacks sample_rate"),
         ("noise_multiplier=1,1, sample_rate=256/6000, steps=1e1*9", r"noise_multiplier, sample_rate \(.*\), steps"),
+        ("noise_multiplier=1,123, sample_rate=0.1, steps=1", "lacks noise_multiplier"),
         ("noise_multiplier=1.1, sample_rate=0.1", "lacks steps"),
         ("noise_multiplier=2-1, batch_size=9, n=5k, steps=10 000", r"noise_multiplier, sample_rate \(.*\), steps"),
         (
