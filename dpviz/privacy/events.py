@@ -114,7 +114,7 @@ class Seq:
     def __post_init__(self) -> None:
         if not self.events:
             raise ValueError("Seq needs at least one event")
-        relation(self.events)  # raises UserError if batches hold under two of them
+        relation(self.events)  # raises UserError if their batches hold under two neighbouring relations
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,7 +162,7 @@ def direct_bound(players: Sequence[Player], step_sizes: Sequence[ArrayLike], rou
 
 def sampling_bias(players: Sequence[Player]) -> float:
     """Return the sum of 2 L1/K over the players, the price of sampling in `direct_bound`, which neither rounds nor
-    records reduce: bounds on E <∇h(x̂), x̂ - x>."""
+    records reduce. 2 L1/K bounds E <∇h(x̂), x̂ - x> for the average x̂ of K draws from the strategy x."""
     return sum(2 * player.smoothness / player.draws for player in players)
 
 

@@ -450,6 +450,7 @@ class ReleaseTests:
             return
         if isinstance(release, SumRelease):
             decoder = release.factorisation.decoder()
+            # The declared scale is that of the independent draws; the noise on a sum is a row of the decoder by them.
             scale = scale * np.linalg.norm(decoder[release.step])
             steps = np.arange(len(decoder))
             series = steps // release.factorisation.period  # the sums begin again after each period

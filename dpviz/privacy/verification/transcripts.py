@@ -297,7 +297,8 @@ class Transcript(Mechanisms):
         log_density = self._whitened_density(release) if isinstance(release, SumRelease) else release.log_density()
         is_on_batch = isinstance(release.batch, Batch) and not release.batch.whole
         total = self.fixed  # the sum (R,) to which the density is added: this one, or that of the batch opened last
-        if is_on_batch and self.sampled:  # leaves are batches, too: as they are public, either sum will do
+        # The leaves of a tree are batches, too. They are public sets of rows, so their densities may be in either sum.
+        if is_on_batch and self.sampled:
             _, total = self.sampled[-1]
         np.add.at(total, release.replicates, log_density)
         # The event booked last opened the batch. All replicates of the release have paid for it: the first one tells.

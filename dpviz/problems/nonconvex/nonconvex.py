@@ -152,7 +152,7 @@ class SigmoidRisk(NonconvexRisk):
 
     @staticmethod
     def slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
-        """Return σ(t)(1 - σ(t)) = -φ'(t)."""
+        """Return σ(t)(1 - σ(t)) = -φ'(t); `caps` is None, as no slope is clipped."""
         bell, _ = _bell(arguments)
         return bell
 
@@ -187,7 +187,7 @@ class RobustRisk(NonconvexRisk):
 
     @staticmethod
     def slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
-        """Return u/(1 + u²)² = -φ'(u)."""
+        """Return u/(1 + u²)² = -φ'(u); `caps` is None, as no slope is clipped."""
         inverse = 1 / (1 + arguments * arguments)
         return arguments * inverse * inverse
 

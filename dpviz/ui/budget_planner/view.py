@@ -256,7 +256,7 @@ def chart(
     """Draw a chart that depends on settings alone; return it in a list, for the download.
 
     name : part of its key. to_download : returns the figure that is saved, where that differs from the one drawn.
-    panel : that of the page, for a chart on which the picture before a move of a slider stays, pale.
+    panel : that of the page, for a chart that keeps the lines before a slider was moved, pale, next to the new ones.
     """
     captioned = worded_chart(figure, heading, alt, caption, to_download=to_download)
     key = f"planner_chart_{name}"

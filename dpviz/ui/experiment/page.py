@@ -245,7 +245,10 @@ class FamilyPage:
         return plan.view(experiment, self.predict)
 
     def ready(self, experiment: Experiment) -> StartableExperiment:
-        """Return an experiment on public data with its plans. Raises UserError if no arm has a plan."""
+        """Return the experiment of a pin with its plans, ready to run. Raises UserError if no arm has a plan.
+
+        The data must be public: pins run without a click, which a release of a file's rows would need.
+        """
         view = self.view(experiment)
         return StartableExperiment(view.experiment, view.plans)
 

@@ -267,7 +267,7 @@ def set_pins(page: str, page_pins: Sequence[PagePin]) -> None:
     key = f"{page}_{_PINS}"
     st.session_state[key] = tuple(page_pins)
     visitors.current().notes[key] = tuple(pinned for pinned in page_pins if pinned.pin.travels)
-    st.session_state.pop(f"{page.removesuffix(_BESIDE)}_picture", None)  # the chart that `hero` would draw again
+    st.session_state.pop(f"{page.removesuffix(_BESIDE)}_picture", None)  # else the page shows its stored chart again
 
 
 def import_pins(readers: Sequence[Reader], takers: Mapping[str, CanExpress], error_page: str) -> None:

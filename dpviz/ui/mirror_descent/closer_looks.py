@@ -178,7 +178,7 @@ def _measure_models(
     """
     key = panel.key("measured_groups")
     job, measured = st.session_state.get(key, (None, {}))
-    if job is not run.job or not set(arm_traces) <= set(measured):  # another run, or a method that had no output yet
+    if job is not run.job or not set(arm_traces) <= set(measured):  # another run, or more methods
         models = {label: arm_trace.output["x"] for label, arm_trace in arm_traces.items()}
         models |= zip(REFERENCES, (game.best_on_average, game.fairest, game.best_in_game), strict=True)
         measured = {
