@@ -45,7 +45,7 @@ def test_no_log_holds_anything_of_a_file(browser: Browser) -> None:
         page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files([file])  # type: ignore[list-item]
         confirm(page)
         page.get_by_role("button", name="Fill from the data").click()
-        expect(page.get_by_text("visitor7731.csv: 400 rows, 1 features")).to_be_visible()
+        expect(page.get_by_text("visitor7731.csv: 400 rows, 1 feature")).to_be_visible()
         page.get_by_role("button", name="Run", exact=True).click()
         done(page)
         page.context.close()
