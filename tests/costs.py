@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-LIMITS = {"tests": 9_430, "pages": 1_560, "visits": 8}
+LIMITS = {"tests": 9_400, "pages": 1_560, "visits": 8}
 LONG = 3.0  # seconds of a processor; a test that takes longer is slow, except:
 MAY_BE_LONG = ("tests/browser/", "tests/families/test_mutants.py")
 counted: Counter[str] = Counter()  # in this process: pages that a test has drawn, visits in a browser
