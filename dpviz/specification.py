@@ -380,7 +380,7 @@ def is_ours(cls: type) -> bool:
 
 def classes_in(part: object) -> Iterator[type]:
     """Yield the classes of a specification and of all that it holds."""
-    inner: Iterable[object] = part if isinstance(part, list | tuple) else ()
+    inner: Iterable[object] = part if isinstance(part, list | tuple | set | frozenset) else ()
     if isinstance(part, Mapping):
         inner = part.values()
     if isinstance(part, Specification):

@@ -399,8 +399,9 @@ def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
         text = f"**{len(seats)} of {current.phones} phones have opened their run.**"
         if seats:
             runs = np.array(seats) % len(ratios)
-            wins = int((ends[second][runs] < ends[first][runs]).sum())
-            st.markdown(f"{text} Wins: {second} {wins}, {first} {len(seats) - wins}.")
+            pairs = ((second, first), (first, second))  # a tie is nobody's win
+            wins = [f"{arm} {(ends[arm][runs] < ends[other][runs]).sum()}" for arm, other in pairs]
+            st.markdown(f"{text} Wins: {', '.join(wins)}.")
             by_arm = {arm: values[runs] for arm, values in ends.items()}
             figure = class_figures.ends(by_arm, title=axes.y, log=axes.log_y)
             charts.show_figure(figure, "class_ends", f"Where the runs of the class end, {axes.y}; 10 to 90 % range")
