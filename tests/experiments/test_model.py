@@ -194,7 +194,7 @@ def test_what_has_no_model_and_what_does_not_fit_one_is_said() -> None:
         lambda: regression.score(FRAME, [1.0, 2.0]),
         lambda: regression.score(FRAME, FRAME[["cost"]]),
         lambda: regression.score(FRAME, FRAME.cost.where(FRAME.age > 30)),
-        lambda: regression.score(FRAME, np.ma.masked_less(FRAME.cost, FRAME.cost.median())),
+        lambda: regression.score(FRAME, np.ma.masked_less(FRAME.cost.to_numpy(), FRAME.cost.median())),
         lambda: regression.score(FRAME, np.ones(N)),  # R² of equal targets
     ]
     for call in wrong:
