@@ -380,14 +380,17 @@ def is_ours(cls: type) -> bool:
 
 def classes_in(part: object) -> Iterator[type]:
     """Yield the classes of a specification and of all that it holds."""
-    inner: Iterable[object] = part if isinstance(part, list | tuple | set | frozenset) else ()
-    if isinstance(part, Mapping):
+    inner: Iterable[object] = ()
+    if isinstance(part, (list, tuple, set, frozenset)):
+        inner = part
+    elif isinstance(part, Mapping):
         inner = part.values()
-    if isinstance(part, Specification):
+    elif isinstance(part, Specification):
         yield type(part)
         inner = vars(part).values()
     for value in inner:
-        yield from classes_in(value)
+        if not isinstance(value, (str, float, int)):  # the names and ranges of a wide table, which is planned often
+            yield from classes_in(value)
 
 
 class _errors_as_sentences:

@@ -186,9 +186,9 @@ def test_another_version_on_a_worker_is_refused_with_a_sentence() -> None:
 
 def test_a_class_that_a_worker_does_not_know_is_a_sentence() -> None:
     (cell,) = cells(1)
-    mine = cell.text.replace("families.accelerated.gradient_descent", "mine.descent")
+    mine = cell.text.replace("families.accelerated.gradient_descent", "mine.elsewhere")
     outcome = outcome_from_bytes(cluster.work(mine, "last", versions()))
-    assert outcome.state == "failed" and "mine.descent" in outcome.message and "DPVIZ_MODULES" in outcome.message
+    assert outcome.state == "failed" and "mine.elsewhere" in outcome.message and "DPVIZ_MODULES" in outcome.message
 
 
 @pytest.mark.parametrize(

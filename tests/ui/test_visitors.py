@@ -180,6 +180,14 @@ class Server:
         self.clients[found] = client
         return found
 
+    async def open(self) -> tuple[str, Client]:
+        """Open a tab and draw its first page; return the name of its session, and its browser."""
+        session = await self.connect()
+        self.ask(session)
+        client = self.clients[session]
+        await until(lambda: client.drawn == 1)
+        return session, client
+
     def ask(self, session: str) -> None:
         """Ask for the page, as a control does that was moved."""
         message = BackMsg()
@@ -291,10 +299,7 @@ def test_a_poll_that_is_served_with_a_change_of_the_page_takes_nothing_from_it(s
     streamlit_patches.apply()
 
     async def scene(server: Server) -> None:
-        session = await server.connect()
-        server.ask(session)
-        client = server.clients[session]
-        await until(lambda: client.drawn == 1)
+        session, client = await server.open()
         message = BackMsg()  # as Streamlit makes it of both, if the poll has waited for the script
         changed, poll = (message.rerun_script.widget_states.widgets.add() for _ in range(2))
         changed.id, changed.double_array_value.data[:] = client.slider, [7.0]
@@ -317,10 +322,7 @@ def test_the_first_page_of_a_visit_sends_its_address_once(server) -> None:
     streamlit_patches.apply()
 
     async def scene(server: Server) -> None:
-        session = await server.connect()
-        server.ask(session)
-        client = server.clients[session]
-        await until(lambda: client.drawn == 1)
+        session, client = await server.open()
         assert client.addresses == ["a=1&b=1&c=1&of_page="]
         server.ask(session)
         await until(lambda: client.drawn == 2)
