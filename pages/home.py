@@ -8,16 +8,16 @@ from dpviz.ui.navigation import ensure_shell
 
 ensure_shell()
 
-st.title("See what privacy costs", anchor=False)
+with st.container(horizontal=True, vertical_alignment="center"):
+    st.title("See what privacy costs", anchor=False)
+    glossary.mark_terms("home_words")
 st.markdown(
     "**Differential privacy** limits how well anybody can tell from a result whether your record was used: smaller ε, "
     "less. An algorithm pays for it with noise in every step, and all steps share one budget."
 )
 story.show_pictures()
 
-with st.container(horizontal=True, vertical_alignment="center"):
-    st.header("Your way in", anchor=False)
-    glossary.mark_terms("home_words")
+st.header("Your way in", anchor=False)
 doors = st.container(key="home_doors").columns(3)
 with doors[0]:
     families.show_entrance(

@@ -45,7 +45,7 @@ def test_without_pins_the_page_says_how_to_pin_and_compares_two_presets(load: Lo
     assert "Nothing is pinned yet" in text(app) and "Pin this run" in text(app)
     first = families.FAMILIES[:2]
     assert list(table(app, "Guarantee")["Run"]) == [family.title for family in first]
-    assert len(lines(app, "Share of the start that is left along Step t")) == 2
+    assert len(lines(app, "Share of the start along Step t")) == 2
     assert [family.page().presets[0].experiment for family in first] == [
         pinned.pin.experiment for pinned in app.session_state["compare_example_pins"]
     ]
@@ -59,16 +59,16 @@ def test_without_pins_the_page_says_how_to_pin_and_compares_two_presets(load: Lo
 
 
 def test_pins_of_two_families_stand_side_by_side_on_common_axes(both: AppTest) -> None:
-    drawn = lines(both, "Share of the start that is left along Step t")
+    drawn = lines(both, "Share of the start along Step t")
     assert len(drawn) == 2 and {name.split(":")[0] for name in drawn} == {"Steep", "Game"}
     both.selectbox(key="compare_axis").set_value("privacy").run()
-    assert not both.exception and chart(both, "Share of the start that is left along Privacy used, ρ (zCDP)")
+    assert not both.exception and chart(both, "Share of the start along Privacy used, ρ (zCDP)")
     assert "never the other way round" in text(both) and "Not private" in text(both)
     both.segmented_control(key="compare_methods").set_value("all").run()
     assert "lack such an axis or number: Steep\\: GD\\, no privacy; Steep\\: NAG\\, no privacy" in text(both)
     both.segmented_control(key="compare_methods").set_value("best").run()
     choose(both, "currency", "at_delta")
-    assert chart(both, "Share of the start that is left along Privacy used, ε at δ = 10⁻⁶")
+    assert chart(both, "Share of the start along Privacy used, ε at δ = 10⁻⁶")
     both.selectbox(key="compare_metric").set_value("duality_gap").run()
     assert {name.split(":")[0] for name in lines(both, "Duality gap along")} == {"Game"}
     assert "Not drawn, as they lack such an axis or number: Steep." in text(both)

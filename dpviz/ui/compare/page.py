@@ -37,7 +37,7 @@ from dpviz.ui.families import Entry
 from dpviz.ui.markdown import escape_name, escape_sentence, show_table
 
 PREFIX = "compare"  # of the keys of this page
-SHARE_TITLE = "Share of the start that is left"
+SHARE_TITLE = "Share of the start"
 EXAMPLE = "compare_example"  # prefix, like that of a page, under which the example's runs are kept as pins
 DELTA = Control("delta", "ε is read at δ", "At which every ε here is read.", 1e-6, float, 1e-12, 0.1, scale="log")
 BEST, EVERY = "best", "all"  # values of the choice of methods: of each run the best one, or all
@@ -316,7 +316,7 @@ def _show_ends(sides: Sequence[Side], metric: str, all_methods: bool, delta: flo
         **({"Constant guess": numbers["guess"]} if has_guess else {}),
         f"Median, {100 * CONFIDENCE:.0f} %": [_range(*interval) for interval in numbers["interval"]],
         "10-90 %": [_range(*band) for band in zip(numbers["low"], numbers["high"], strict=True)],
-        "Share of the start": numbers["share"],
+        SHARE_TITLE: numbers["share"],
         "Steps": numbers["steps"],
         "Repeats": numbers["repeats"],
         "Guarantee": numbers["budget"],

@@ -396,7 +396,7 @@ def compute_lines(panel: Panel, title: str, pinned: PagePin, draw: Draw, view: V
         visitors.current().keep(key, run)
         run.job.wait(run_panel.FIRST_PICTURE)  # a quick run has ended then, and needs no further drawing of the page
     if run.job.active:
-        st.caption(":material/hourglass_top: Its lines are being computed.")
+        st.caption(f":material/hourglass_top: {escape_name(pinned.pin.name)}: lines are being computed.")
         return (run,)
     if run.job.state == "stopped":  # as when its tab was loaded again: its lines are incomplete, so it runs again
         visitors.current().drop(key)

@@ -462,7 +462,9 @@ def _list(is_unknown: bool) -> None:
     room = classroom.room()
     if room is not None:
         classroom.bar(room)
-    st.title("Lessons", anchor=False)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.title("Lessons", anchor=False)
+        glossary.mark_terms("learn_words", here=True)
     titles = ["Lessons", glossary.TAB]
     lessons_tab, glossary_tab = st.tabs(titles, key=glossary.TABS, bind="query-params", on_change="rerun")
     if glossary_tab.open:
@@ -502,7 +504,6 @@ def _lessons(is_unknown: bool) -> None:
             st.caption(f"{about} {sum(lesson.minutes for lesson in members)} minutes.")
             for lesson in members:
                 _entry(lesson)
-    glossary.mark_terms("learn_words", here=True)
     components.figure_placeholder("learn_awaited")  # the tab fetches the plotting library now, as lessons have charts
 
 
