@@ -71,7 +71,7 @@ def test_a_lecturer_and_three_phones(visit: Visit, browser: Browser) -> None:
     expect(projector.get_by_text("From 3 reports")).to_be_visible()
     reveal(projector)
     projector.get_by_role("button", name="Remove one").click()
-    expect(projector.get_by_text("2 reports")).to_be_visible()
+    expect(projector.get_by_text("Reports: 2")).to_be_visible()
 
     # The game.
     projector.get_by_role("button", name="Class", exact=True).click()

@@ -197,7 +197,7 @@ def presets(family: str) -> ModuleType:
 def planned(family: str, problem: ProblemSpecification, budget: Budget) -> Experiment:
     """All methods of a family that have a plan, in few steps, and its references."""
     found = presets(family)
-    short = {"iterations": 4, "rounds": 4, "epochs": 2, "epoch_length": 4}
+    short = {"iterations": 2, "rounds": 4, "epochs": 2, "epoch_length": 4}
     arms = found.arms(list(found.METHODS), references=True, **short)
     experiment = Experiment(problem=problem, arms=arms[:16], budget=budget, replicates=2, seed=1)
     return experiment.planned().ready()
