@@ -15,7 +15,7 @@ from dpviz.privacy.statistics.noisy_means import NoisyMeans
 # range, of a sum, of a product or of a quotient. `(?>…)`: all of the number, as "2" of "2. - 1" would not be.
 _NUMBER = (
     r"((?>(?:[0-9]+(?:[_,][0-9]{3})*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?))"
-    r"(?!\w|[.,'’][0-9]|[^\S\n][0-9]{3}\b|\s*[*/^%×·]|\s*[-+−–]\s*[0-9(.]|[^\S\n]*[-+−–]\s*\w)"
+    r"(?!\w|[.,'’][0-9]|[^\S\n][0-9]{3}\b|[\s)]*[*/^%×·]|[\s)]*[-+−–]\s*[0-9(.]|[^\S\n]*[-+−–]\s*\w)"
 )
 # Names of each setting, as regular expressions, in Opacus, JAX-Privacy, dp_accounting, TensorFlow Privacy and papers.
 _NAMES = {
@@ -31,6 +31,9 @@ _NAMES = {
 _SETTINGS = {
     name: re.compile(rf"(?<!\w)(?:{names})\s*(?:[=:(]\s*)+(?:\w+\s*=\s*)?{_NUMBER}") for name, names in _NAMES.items()
 }
+# A comma in the noise multiplier may be a decimal one, and a point in a count may be between thousands: one of the two
+# readings would promise too much.
+_AMBIGUOUS = {"noise_multiplier": ".*,.*"} | dict.fromkeys(("rows", "steps", "epochs"), r"[0-9]{1,3}\.[0-9]{3}")
 _COMPOSED = re.compile(rf"SelfComposedDpEvent\(.*,\s*(?:count\s*=\s*)?{_NUMBER}\s*\)", re.S)
 
 
@@ -85,8 +88,7 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
     settings: dict[str, float] = {
         name: float(re.sub("[_,]", "", match[1]))
         for name, names in _SETTINGS.items()
-        # A comma in the noise multiplier may be a decimal one, and a thousand times the noise would promise too much.
-        if (match := names.search(text)) and not (name == "noise_multiplier" and "," in match[1])
+        if (match := names.search(text)) and not re.fullmatch(_AMBIGUOUS.get(name, ""), match[1])
     }
     if match := _COMPOSED.search(text):
         settings["steps"] = float(re.sub("[_,]", "", match[1]))
