@@ -250,8 +250,8 @@ class ProductRelease(Release):
 class Source(Protocol):
     """The part of `Mechanisms` that batches, leaves and sums use: it draws noise, and every release passes it."""
 
-    def _drawn(self, distribution: Standard, rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """Return (R', *shape) independent draws of scale 1 for the replicates `rows`, each from its own stream."""
+    def _drawn(self, distribution: Standard, replicates: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """Return (R', *shape) independent draws of scale 1 for the `replicates`, each from its own stream."""
 
     def _passed(self, release: Release) -> np.ndarray:
         """Return the output of the release; in an audit's second run, that of the same release in the first."""

@@ -73,10 +73,10 @@ class Leaves:
             self.check(self._source, len(events))
             self._events = tuple(events)
 
-    def next(self, rows: Replicates | None = None) -> Batch:
-        """Return the next leaf as a batch, for the replicates `rows`; None means all that have not stopped.
+    def next(self, replicates: Replicates | None = None) -> Batch:
+        """Return the next leaf as a batch, for these `replicates`; None means all that have not stopped.
 
-        A replicate that is not in `rows` has stopped for good. Raises LedgerError before the leaves are opened, after
+        A replicate that is not among them has stopped for good. Raises LedgerError before the leaves are opened, after
         the last leaf, and for replicates that have stopped, are named twice or never had leaves.
         """
         with self._lock:
@@ -85,7 +85,7 @@ class Leaves:
             i = len(self._used)
             if i == len(self):
                 raise LedgerError(f"there are {len(self)} leaves; this is one more")
-            numbers = list(self._position_of) if rows is None else [int(r) for r in rows]
+            numbers = list(self._position_of) if replicates is None else [int(r) for r in replicates]
             if len(set(numbers)) < len(numbers) or not self._position_of.keys() >= set(numbers):
                 raise LedgerError(f"leaf {i + 1} is for different ones of the replicates {list(self._position_of)}")
             positions = [self._position_of[r] for r in numbers]

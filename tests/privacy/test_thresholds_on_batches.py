@@ -105,7 +105,7 @@ def test_every_accountant_has_a_finite_price_or_none(inner: Event) -> None:
 def test_it_is_charged_when_the_batch_opens_and_released_once() -> None:
     event = Sub("wor", 2, 4, Seq((G, P)))
     source = mechanisms(event)
-    batch = source.batch(event, rows=np.array([0, 2]))
+    batch = source.batch(event, replicates=np.array([0, 2]))
     assert [source._ledger.booked(r) for r in range(3)] == [(event,), (), (event,)]
     with pytest.raises(LedgerError, match="StatedPureDP now"):
         batch.above_threshold(values(batch, 2))

@@ -64,7 +64,7 @@ def test_a_replicate_draws_its_batch_whatever_the_others_do() -> None:
         rows = [batch.indices[r, batch.taken[r]].tolist() for batch in (wide, narrow)]  # type: ignore[index]
         assert rows[0] == rows[1]
     single = Mechanisms(Ledger(FixedEvents((sampled(Laplace(1.0)),)), 9), SEED)
-    alone = single.batch(sampled(Laplace(1.0)), rows=np.array([5]), table=N)
+    alone = single.batch(sampled(Laplace(1.0)), replicates=np.array([5]), table=N)
     assert alone.indices[0, alone.taken[0]].tolist() == wide.indices[5, wide.taken[5]].tolist()  # type: ignore[index]
 
 
