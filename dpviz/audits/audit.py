@@ -85,8 +85,8 @@ class Claim:
                     least = partial(_least_range, ranges)
                     return cls("largest η", largest, least, partial(tradeoffs.tradeoff, tuple(map(ExpMech, ranges))))
             if releases and all(isinstance(release, Gaussian) for release in releases):
-                budget = GaussianDP.of(float(plan.spent("mu")[-1]) ** 2)  # `of` takes the amount that adds up, μ²
-        return cls(budget.symbol, budget.limit, budget.least, budget.tradeoff)
+                budget = GaussianDP.of_amount(float(plan.spent("mu")[-1]) ** 2)  # of μ²
+        return cls(budget.symbol, budget.limit, budget.smallest_limit, budget.tradeoff)
 
 
 @lru_cache(8)

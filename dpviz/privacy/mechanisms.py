@@ -55,8 +55,8 @@ class _Streams(Sequence[np.random.Generator]):
     def __init__(self, seed: int, purpose: Purpose, replicates: int, release: str = "") -> None:
         self._replicates = range(replicates)
         digest = np.frombuffer(hashlib.sha256(release.encode()).digest(), dtype="<u4").tolist() if release else ()
-        # PCG64 gets the entropy that SeedSequence(seed, spawn_key=(purpose, replicate, *digest)) assembles; to lay out
-        # its 32-bit words here, those of the seed filled up to 128 bits, takes half the time.
+        # The 32-bit words that SeedSequence(seed, spawn_key=(purpose, replicate, *digest)) assembles for PCG64, with
+        # those of the seed filled up to 128 bits. To lay them out here takes half the time.
         seed_words = [seed >> bits & 0xFFFFFFFF for bits in range(0, max(128, seed.bit_length()), 32)]
         self._entropy = np.array([*seed_words, purpose, 0, *digest], dtype=np.uint32)  # with 0 as the replicate
         self._replicate_index = len(seed_words) + 1  # index of the replicate's number in the entropy
@@ -144,30 +144,32 @@ class Mechanisms:
         """R, the number of simulated runs that are computed at once."""
         return self._ledger.replicates
 
-    def batch(self, event: events.Event, replicates: Replicates | None = None, table: int | None = None) -> Batch:
+    def batch(self, event: events.Event, replicates: Replicates | None = None, table_rows: int | None = None) -> Batch:
         """Open a batch, on which the releases inside `event` can then be made, each once and in order.
 
         All of `event` is charged now. If it is a `Sub`, a batch of rows is drawn for each replicate; otherwise the
         batch is the whole table.
 
         replicates : numbers of those that take part; None for all.
-        table : for Poisson batches only, the number of rows in the data, which the event must not know, because under
-            add/remove-one it is private.
+        table_rows : for Poisson batches only, the number of rows in the data, which the event must not know, because
+            under add/remove-one it is private.
         """
         if events.draws_batch(event) and not isinstance(event, events.Sub):
             raise LedgerError(f"{event} draws a batch inside; open one batch at a time")
         if events.has_blocks(event):
             raise LedgerError(f"{event} pays for each block once; open its blocks, not one batch for all")
-        if (isinstance(event, events.Sub) and event.kind == "poisson") != (table is not None):
-            raise LedgerError(f"Poisson batches, and no others, need the number of rows in the table: {event}, {table}")
+        if (isinstance(event, events.Sub) and event.kind == "poisson") != (table_rows is not None):
+            raise LedgerError(
+                f"Poisson batches, and no others, need the number of rows in the table: {event}, {table_rows}"
+            )
         self._ledger.charge(event, charge_counts(replicates, self.replicates))
         numbers = self._numbers(replicates)
         if not isinstance(event, events.Sub):
             return Batch(event, numbers, self, self._ledger.relation)
         generators = [self._batches[r] for r in numbers]
         batch_of = partial(Batch, event, numbers, self, self._ledger.relation, size=event.m)
-        if table is not None:  # a Poisson batch: m/n is the chance of each row, and n not the number of rows
-            indices, is_taken = batches.poisson(generators, event.m / event.n, table)
+        if table_rows is not None:  # a Poisson batch: m/n is the chance of each row, and n not the number of rows
+            indices, is_taken = batches.poisson(generators, event.m / event.n, table_rows)
             return batch_of(indices=indices, taken=is_taken)
         if event.m >= event.n / batches.MARKED:  # large enough that marks on all rows are less work than indices
             return batch_of(marked=batches.draw_marks(generators, event.m, event.n))
@@ -195,9 +197,9 @@ class Mechanisms:
     def leaves(self, sizes: Sequence[int], n: int, replicates: Replicates | None = None) -> Leaves:
         """Divide rows into leaves: disjoint batches of these sizes, each of which can be used once.
 
-        The n rows are put in a random order, which each replicate draws from its public stream, and leaf by leaf is cut
-        off it. Nothing is charged, because nothing can be released on the leaves before `prefix_sums` or `parallel` has
-        paid for it.
+        The n rows are put in a random order, which each replicate draws from its public stream, and the leaves are cut
+        off it one by one. Nothing is charged, because nothing can be released on the leaves before `prefix_sums` or
+        `parallel` has paid for it.
 
         Raises LedgerError if there are too few rows, and under add/remove-one, where a row that is added or removed
         would move the others to different leaves.
@@ -321,7 +323,7 @@ class Mechanisms:
             batch=None,
             slope=slope,
             event=selection,
-            change=query.sensitivity,
+            declared_sensitivity=query.sensitivity,
         )
         return self._passed(release)
 
@@ -422,7 +424,7 @@ class Mechanisms:
         return streams(seed, purpose, self.replicates, release)
 
     def _passed(self, release: Release) -> np.ndarray:
-        """Return the output of a release, which every release does before it leaves. Audits override this method."""
+        """Return the output of a release. Every release passes this method before it leaves; audits override it."""
         return release.output
 
     def _drawn(self, distribution: Standard, replicates: Replicates, shape: tuple[int, ...]) -> np.ndarray:

@@ -175,7 +175,7 @@ class PrefixSums:
                 factorisation=self._factorisation,
                 step=self._added - 1,
                 event=self._event,
-                change=self._declared[positions],
+                declared_sensitivity=self._declared[positions],
             )
             return self._source._passed(release)
 

@@ -113,7 +113,7 @@ class Furthest(ReleaseTests):
         for release, mine, its in zip(one.releases, *draws, strict=True):
             assert mine is not None and its is not None
             power = 1 if law_of(release) == "laplace" else 2
-            far = (np.abs(mine - its) ** power).sum(axis=1) ** (1 / power) / release.paid
+            far = (np.abs(mine - its) ** power).sum(axis=1) ** (1 / power) / release.charged_parameter
             self.moved.append(far)
 
 

@@ -394,7 +394,7 @@ def test_a_row_takes_part_in_a_poisson_batch_with_the_declared_chance_whatever_t
 ) -> None:
     """m/n of the event: a chance that followed from the rows that there are would tell how many there are."""
     batch = mechanisms(Sub("poisson", 10, 100, Gaussian(0.25)), replicates=500).batch(
-        Sub("poisson", 10, 100, Gaussian(0.25)), table=table
+        Sub("poisson", 10, 100, Gaussian(0.25)), table_rows=table
     )
     assert batch.taken is not None
     mean, deviation = 0.1 * table, math.sqrt(0.09 * table)

@@ -37,7 +37,7 @@ def values(batch: Batch | None, replicates: int = 3, relation: Relation = "repla
 def positions(table: np.ndarray, event: Sub, rows: int, seed: int) -> np.ndarray:
     """Where a run stops that asks for multiples of the mean of its batch; (R,)."""
     source = mechanisms(event, replicates=2000, seed=seed)
-    batch = source.batch(event, table=rows if event.kind == "poisson" else None)
+    batch = source.batch(event, table_rows=rows if event.kind == "poisson" else None)
     taken = 1.0 if batch.taken is None else batch.taken
     mean = (table[batch.indices] * taken).sum(axis=1) / batch.divisor(rows)  # type: ignore[index]
     relation: Relation = "add/remove-one" if event.kind == "poisson" else "replace-one"

@@ -43,10 +43,10 @@ class RoundedOff(Transcript):
 class Unsampled(Transcript):
     """A batch that is paid for as random, but has the same rows in every step and run."""
 
-    def batch(self, event: Event, replicates: Replicates | None = None, table: int | None = None) -> Batch:
+    def batch(self, event: Event, replicates: Replicates | None = None, table_rows: int | None = None) -> Batch:
         if isinstance(event, Sub) and self._first_run is None:
             return self._fixed_batch(event, replicates, with_row=True)
-        return super().batch(event, replicates, table)
+        return super().batch(event, replicates, table_rows)
 
 
 class OneStream(Transcript):
@@ -95,8 +95,8 @@ class OneBatch(Transcript):
 
     _first: Batch | None = None
 
-    def batch(self, event: Event, replicates: Replicates | None = None, table: int | None = None) -> Batch:
-        opened = super().batch(event, replicates, table)
+    def batch(self, event: Event, replicates: Replicates | None = None, table_rows: int | None = None) -> Batch:
+        opened = super().batch(event, replicates, table_rows)
         if not isinstance(event, Sub) or self._first_run is not None:  # all rows, or a second run, which draws no batch
             return opened
         self._first = self._first or opened  # all replicates were in it, so their numbers are indices into it

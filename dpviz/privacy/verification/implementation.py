@@ -56,11 +56,11 @@ class ChoiceOdds:
         last_choices : for each number of options k, each run's last selection among k options, (runs,), -1 for none;
             it is updated.
         """
-        if not 0 < release.paid < math.inf:  # without privacy nothing is drawn
+        if not 0 < release.charged_parameter < math.inf:  # without privacy nothing is drawn
             return
-        change = np.broadcast_to(np.asarray(release.change, dtype=float), len(release.output))
+        change = np.broadcast_to(np.asarray(release.declared_sensitivity, dtype=float), len(release.output))
         is_drawn = change > 0  # (R',): if no row can change the utilities, the best index is selected without noise
-        declared_slope = release.paid / np.where(is_drawn, change, 1.0)
+        declared_slope = release.charged_parameter / np.where(is_drawn, change, 1.0)
         logits = release.log_weights(declared_slope)  # (R', draws or 1, options)
         options = logits.shape[-1]
         logits = np.broadcast_to(logits, (*release.output.shape, options))
@@ -176,8 +176,8 @@ def _threshold_outcomes(event: StatedPureDP) -> tuple[Floats, Floats]:
         outcomes,
         np.arange(len(outcomes)),
         batch=None,
-        threshold=np.full((len(outcomes), 1), threshold_scale),
-        noise=np.full((len(outcomes), 1), value_scale),
+        threshold_scale=np.full((len(outcomes), 1), threshold_scale),
+        value_scale=np.full((len(outcomes), 1), value_scale),
     )
     return values, np.exp(each_outcome.log_density(_NODES))
 
@@ -645,11 +645,11 @@ class ReleaseTests:
                 is_near = np.isclose(values, others, rtol=ROUNDING, atol=tolerance).all(axis=1, keepdims=True)
                 is_fixed = np.isnan(difference).any(axis=1, keepdims=True)  # the declared sensitivity is 0
                 difference = np.where(is_fixed & is_near, 0.0, np.nan_to_num(difference, nan=math.inf))
-                # A scale is the declared change divided by `paid`, so draws may differ by `paid`: ε in L1, μ in L2.
+                # A scale is the declared change divided by that parameter, so draws may differ by it: ε in L1, μ in L2.
                 if law_of(first) == "laplace":
-                    relative_change = np.abs(difference).sum(axis=1) / first.paid
+                    relative_change = np.abs(difference).sum(axis=1) / first.charged_parameter
                 else:
-                    square = (difference**2).sum(axis=1) / first.paid**2
+                    square = (difference**2).sum(axis=1) / first.charged_parameter**2
                     if isinstance(first, SumRelease):
                         total = squares.setdefault(id(first.series), np.zeros(one.replicates))
                         total[first.replicates] += square
@@ -667,7 +667,7 @@ class ReleaseTests:
         if not is_comparable or not isinstance(first, SelectionRelease | ThresholdRelease):
             return np.zeros(1)
         difference = first.value - second.value
-        change = np.broadcast_to(np.asarray(first.change, dtype=float), len(difference))
+        change = np.broadcast_to(np.asarray(first.declared_sensitivity, dtype=float), len(difference))
         if isinstance(first, ThresholdRelease):
             moved = np.abs(difference).reshape(len(difference), -1).max(axis=1, initial=0.0)
         else:

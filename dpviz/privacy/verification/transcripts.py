@@ -39,12 +39,12 @@ def declared_scale(release: Release) -> Floats | None:
     has_noise = isinstance(release, NoisyRelease | SumRelease | ProductRelease) and isinstance(
         release.event, Laplace | Gaussian
     )
-    if not has_noise or not 0 < release.paid < np.inf:
+    if not has_noise or not 0 < release.charged_parameter < np.inf:
         return None
-    change = np.asarray(release.change, dtype=float)
+    change = np.asarray(release.declared_sensitivity, dtype=float)
     if isinstance(release, SumRelease):  # the sensitivity of C y is the largest s_i ‖C_i‖, see `matrix_factorisation`
         change = (change * np.linalg.norm(release.factorisation.encoder(), axis=0)).max(axis=-1)
-    return np.broadcast_to(change / release.paid, len(release.value))
+    return np.broadcast_to(change / release.charged_parameter, len(release.value))
 
 
 def law_of(release: Release) -> Standard:
@@ -192,15 +192,15 @@ class Transcript(Mechanisms):
             return np.zeros((len(replicates), max(1, each * int(times.max(initial=0)))), dtype=np.int64)
         return Mechanisms._selected(generators, utilities, slope, times, each=each, replicates=replicates)
 
-    def batch(self, event: Event, replicates: Replicates | None = None, table: int | None = None) -> Batch:
+    def batch(self, event: Event, replicates: Replicates | None = None, table_rows: int | None = None) -> Batch:
         """Open a batch as `Mechanisms` does; in a second run, a random batch is one with the row or without it."""
         if not isinstance(event, Sub):
-            return super().batch(event, replicates, table)
+            return super().batch(event, replicates, table_rows)
         if event.kind == "poisson":
             raise UserError("Draw batches of one size.", title="Poisson batches cannot be audited")
         self.batch_log_densities.append((event.m / event.n, np.zeros(self.replicates)))
         if self._first_run is None:
-            return super().batch(event, replicates, table)
+            return super().batch(event, replicates, table_rows)
         return self._fixed_batch(event, replicates, self._with_row)
 
     def _fixed_batch(self, event: Sub, replicates: Replicates | None, with_row: bool) -> Batch:
