@@ -101,7 +101,7 @@ class StatedApproximateDP:
     def __post_init__(self) -> None:
         if not (self.eps >= 0 and 0 < self.delta < 1):
             raise ValueError(f"StatedApproximateDP needs eps >= 0 and 0 < delta < 1, got {self.eps} and {self.delta}")
-        if self.eps > _NO_NOISE:
+        if float(self.eps) > _NO_NOISE:  # which a float32 cannot hold
             object.__setattr__(self, "eps", math.inf)
 
 

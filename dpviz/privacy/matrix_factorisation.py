@@ -356,8 +356,8 @@ def _root_coefficients(length: int) -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=8)
 def honaker_tree(length: int) -> Factorisation:
-    """Return the full binary tree, in which each block's sum is estimated from its own noisy sum and those of its two
-    halves (Honaker 2015, online).
+    """Return the factorisation by a full binary tree in which each block's sum is estimated from its own noisy sum and
+    the estimates of its two halves (Honaker 2015, online).
 
     The variance of prefix t, before the noise is scaled to the cost, is the sum over its blocks of 2^h / (2^(h+1) - 1)
     for a block of 2^h leaves. Let B be the matrix by which the prefixes' noises follow from those of all blocks' sums.

@@ -133,7 +133,7 @@ class SelectionRelease(Release):
         logits = self.log_weights(self.slope)
         log_probabilities = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
         log_probabilities = np.broadcast_to(log_probabilities, (*self.output.shape, logits.shape[-1]))
-        is_index = self.output >= 0
+        is_index = self.output >= 0  # where it is -1, the log probability of index 0 is not counted
         of_output = np.take_along_axis(log_probabilities, np.maximum(self.output, 0)[..., None], axis=-1)[..., 0]
         return np.asarray(np.where(is_index, of_output, 0.0).sum(axis=1))
 

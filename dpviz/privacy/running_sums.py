@@ -52,7 +52,7 @@ class Leaves:
         # The position in `_indices` of each replicate that has taken part in all leaves so far.
         self._position_of = {int(r): i for i, r in enumerate(replicates)}
         self._events: tuple[Event | None, ...] | None = None  # what was paid for on each leaf; None before the opening
-        self._used: list[Batch] = []  # the leaves that were handed out
+        self._handed_out: list[Batch] = []  # the leaves so far
         self._lock = Lock()  # two threads must not both get the same leaf
 
     def __len__(self) -> int:
@@ -82,7 +82,7 @@ class Leaves:
         with self._lock:
             if self._events is None:
                 raise LedgerError("open running sums or parallel releases on these leaves first")
-            i = len(self._used)
+            i = len(self._handed_out)
             if i == len(self):
                 raise LedgerError(f"there are {len(self)} leaves; this is one more")
             numbers = list(self._position_of) if replicates is None else [int(r) for r in replicates]
@@ -94,12 +94,12 @@ class Leaves:
                 indices = indices[positions]
             self._position_of = dict(zip(numbers, positions, strict=True))  # the others have stopped for good
             leaf = Batch(self._events[i], numbers, self._source, self._relation, indices=indices, size=self.sizes[i])
-            self._used.append(leaf)
+            self._handed_out.append(leaf)
             return leaf
 
     def is_leaf(self, batch: Batch | None, number: int) -> bool:
         """Return whether `batch` is the leaf of this number, counted from 0, and has been handed out."""
-        return number < len(self._used) and batch is self._used[number]
+        return number < len(self._handed_out) and batch is self._handed_out[number]
 
 
 class PrefixSums:

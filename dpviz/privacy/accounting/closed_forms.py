@@ -178,8 +178,8 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         a = math.exp(log_a)
         return a * (a * rho) + math.log1p(a) - log_inverse_delta
 
-    # The root of a² ρ + ln(1 + a) = ln(1/δ) is enclosed: at `low`, a is put for ln(1 + a), which is smaller; at `high`,
-    # one of the two terms alone is ln(1/δ).
+    # The root of a² ρ + ln(1 + a) = ln(1/δ) is enclosed: `low` solves it with a in place of the smaller ln(1 + a), and
+    # `high` makes one of the two terms alone ln(1/δ).
     low = math.log(2 * log_inverse_delta / (1 + math.sqrt(1 + 4 * rho * log_inverse_delta))) - 1e-9
     high = min((math.log(log_inverse_delta) - math.log(rho)) / 2, math.log(math.expm1(min(log_inverse_delta, 700.0))))
     high += 1e-9

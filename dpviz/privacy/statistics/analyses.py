@@ -836,7 +836,7 @@ def _smallest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> Smal
         planned = weighted_plan.planned(candidate)
         if all(p.error <= error * (1 + 1e-9) for p, error in zip(planned, errors, strict=True)):
             return Smallest(candidate, weighted_plan)
-        size = rounded_up(1.002 * size)  # a weight may have been raised to 1e-6, or the split may be one of ε
+        size = rounded_up(1.002 * size)  # too small if a weight was raised to 1e-6, or if the split is one of ε
     raise UserError(
         f"These errors need {control.symbol} = {short_up(size)}, and the largest is {short(control.high)}. Accept "
         "larger ones, or ask of more rows.",

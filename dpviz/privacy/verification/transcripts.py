@@ -220,7 +220,8 @@ class Transcript(Mechanisms):
         """
         leaves = super().leaves(sizes, n, replicates)
         indices = leaves._indices.copy()
-        indices[indices == self._row] = np.broadcast_to(indices[:, :1], indices.shape)[indices == self._row]
+        is_row = indices == self._row
+        indices[is_row] = np.broadcast_to(indices[:, :1], indices.shape)[is_row]
         indices[:, 0] = self._row
         return Leaves(indices, leaves.sizes, leaves.replicates, self, self._ledger.relation)
 
@@ -276,7 +277,7 @@ class Transcript(Mechanisms):
             if any(leaves._events or ()):  # else running sums, whose first release has the charge for all
                 actual[leaves._events][leaves.replicates] += 1
             # `strict=False`: a leaf that was not used owes no release. The event is None for running sums.
-            for paid, leaf in zip(leaves._events or (), leaves._used, strict=False):
+            for paid, leaf in zip(leaves._events or (), leaves._handed_out, strict=False):
                 for bound in (lower, upper):
                     bound[paid or SumRelease][leaf.replicates] += 1
         for release in self._releases:
