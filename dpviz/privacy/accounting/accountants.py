@@ -445,5 +445,5 @@ def _without_failures(events: tuple[Event, ...]) -> tuple[tuple[Event, ...], Flo
     """
     if not any(isinstance(event, (StatedApproximateDP, Seq, Repeat, Parallel)) for event in distinct_objects(events)):
         return events, np.zeros(len(events) + 1)
-    certain, logs = zip(*of_each(events, per_event.without_failure), strict=True)
-    return certain, np.cumsum([0.0, *logs])
+    without_failure, log_probabilities = zip(*of_each(events, per_event.without_failure), strict=True)
+    return without_failure, np.cumsum([0.0, *log_probabilities])

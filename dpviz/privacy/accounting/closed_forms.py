@@ -573,20 +573,21 @@ def _binomial(steps: int, log_odds: float) -> tuple[np.ndarray, Floats]:
     return counts, mass / mass.sum()
 
 
-def recursion(coefficients: Sequence[float], force: ArrayLike, memory: Sequence[float] = ()) -> Floats:
+def recursion(coefficients: Sequence[float], force: ArrayLike, past_terms: Sequence[float] = ()) -> Floats:
     """Solve the linear recursion y_t = f_t + Σ_k c_k y_{t-k}, t = 1, …, T, and return y, (T,).
 
     coefficients : c_1, c_2, …
     force : f, (T,).
-    memory : terms that are added to f_1, f_2, …: what values y_t at t ≤ 0 contribute. Without it these are 0.
+    past_terms : what values y_t at t ≤ 0 add to f_1, f_2, …; without them these values are 0.
 
     Values that overflow become inf or nan. The recursion is a triangular system with few diagonals, solved forwards by
     LAPACK. `scipy.signal.lfilter` solves it, too, but its package takes 0.7 s to import, while `scipy.linalg` is
     imported anyway.
     """
     right_side = np.array(force, dtype=np.float64)
-    past_terms = memory[: len(right_side)]
+    past_terms = past_terms[: len(right_side)]
     right_side[: len(past_terms)] += past_terms
+    # LAPACK stores the diagonal in row 0 of `band`, and the k-th one below it in row k.
     band = np.empty((len(coefficients) + 1, len(right_side)), order="F")
     band[0] = 1.0
     band[1:] = -np.asarray(coefficients, dtype=np.float64)[:, None]

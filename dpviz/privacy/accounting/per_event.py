@@ -171,8 +171,10 @@ def dominating(event: Event) -> Event:
             return StatedZCDP(rho(event))
         # Of blocks of one kind, with one number each, the one with the largest number, and so the largest ρ, dominates
         # the others.
-        is_ordered = len(set(singles)) == 1 or (len(kinds) == 1 and not kinds & {StatedApproximateDP, Parallel})
-        return max(singles, key=rho) if is_ordered else Parallel(tuple(singles))
+        are_of_one_number = len(kinds) == 1 and not kinds & {StatedApproximateDP, Parallel}
+        if are_of_one_number or len(set(singles)) == 1:
+            return max(singles, key=rho)
+        return Parallel(tuple(singles))
     times = event.times if isinstance(event, Repeat) else 1
     if times * len(singles) == 1:
         return singles[0]
