@@ -536,7 +536,7 @@ def _upper_end(parts: Sequence[PLD], counts: np.ndarray, tail: float) -> int:
     single_exponent = 2 / (parts[0].h * np.abs(ends).max())
     exponents = np.geomspace(min(normal_exponent / 16, single_exponent), 4 * normal_exponent, 24)
     rough = sum(count * _cumulant(*_in_blocks(part), exponents) for count, part in zip(counts, parts, strict=True))
-    best = exponents[[int(np.argmin((rough + math.log(2 / tail)) / exponents))]]
+    best = exponents[[int(np.argmin((rough + math.log(2 / tail)) / exponents))]]  # (1,)
     exact = sum(count * _cumulant(part.losses, part.p, best) for count, part in zip(counts, parts, strict=True))
     bound = float((exact[0] + math.log(2 / tail)) / best[0]) / parts[0].h
     return min(math.ceil(bound), int(np.abs(counts @ ends).max()))
