@@ -116,7 +116,7 @@ def test_a_budget_is_used_up_by_the_noise_that_it_buys_in_its_own_number(budget:
     events = calibration.calibrated_events("laplace", budget, np.ones(5), 10, 10)
     assert budget.cost(events) == pytest.approx(budget.amount, rel=1e-4)
     assert budget.spent(events) == pytest.approx(budget.limit, rel=2e-3)
-    assert budget.stated(budget.amount) == budget.limit == pytest.approx(next(iter(budget))[1])
+    assert budget.in_unit_of_limit(budget.amount) == budget.limit == pytest.approx(next(iter(budget))[1])
     assert budget.symbol.startswith(budget.controls()[0].symbol)
 
 

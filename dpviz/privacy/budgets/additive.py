@@ -1,7 +1,7 @@
 """Budgets in currencies whose costs add up over releases: ε, ρ, μ (as squares), and Rényi divergences of one order.
 
-`Budget` documents the methods. In short: an amount is a cost in the unit that adds up, `stated` its number as users
-state it; `gaussian_rho` is the ρ of the Gaussian noise that costs an amount, `about_rho` an estimate for other noise;
+`Budget` documents the methods. In short: an amount is a cost in the unit that adds up; `gaussian_rho` is the ρ of the
+Gaussian noise that costs an amount, `about_rho` an estimate for other noise;
 `total_epsilon` and `total_rho` are a Σ ε and a Σ ε²/2 of Laplace releases that surely meet the budget; `tradeoff` is
 f(α) of the best test, `smallest_limit` the smallest one that allows an event's probabilities on neighbouring data,
 `doubt` 1 - advantage without cancellation; `to_…` is what every algorithm with the guarantee has in another currency,
@@ -48,7 +48,7 @@ class AdditiveBudget(Budget):
     def amount(self) -> float:
         return self.limit ** UNITS[self.currency].power
 
-    def stated(self, amount: float) -> float:
+    def in_unit_of_limit(self, amount: float) -> float:
         return UNITS[self.currency].root(amount)
 
     @classmethod

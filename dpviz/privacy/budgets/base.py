@@ -85,8 +85,8 @@ class Budget(Displayed, Specification):
         """The whole budget as an amount."""
         return self.limit
 
-    def stated(self, amount: float) -> float:
-        """Return an amount as the number that is stated: only μ is the root of its amount."""
+    def in_unit_of_limit(self, amount: float) -> float:
+        """Return an amount in the unit of `limit`: only μ is the root of its amount."""
         return amount
 
     @classmethod
@@ -107,7 +107,7 @@ class Budget(Displayed, Specification):
 
         prior : earlier releases on whose outcome the choice of `events` depends; their cost is included.
         """
-        return self.stated(self.cost((*prior, *events)))
+        return self.in_unit_of_limit(self.cost((*prior, *events)))
 
     def spent_when_stopped(self, events: Sequence[Event], whole: Sequence[Event], prior: Sequence[Event] = ()) -> float:
         """Return the cost, as `spent` does, of the first releases of a plan if the decision to stop depends on them.

@@ -819,7 +819,7 @@ def _cheapest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> tupl
         costs = [budget.cost((event,)) if budget.adds_up else per_event.rho(event) for event in events]
         weights = [max(cost / max(costs), 1e-6) for cost in costs]  # 1e-6: the smallest weight of a `Statistic`
         statistics = tuple(s.replaced(weight=weight) for s, weight in zip(plan.statistics, weights, strict=True))
-        spent = budget.stated(budget.cost(events))
+        spent = budget.in_unit_of_limit(budget.cost(events))
         options.append((spent, plan.replaced(noise=noise, statistics=statistics)))
     return min(options, key=lambda option: option[0])  # by what is spent
 

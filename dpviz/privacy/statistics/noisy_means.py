@@ -206,7 +206,7 @@ class NoisyMeans(TableSize):
         inner = self._inner(scale)
         charged = [self._charged_events(inner, count) for count in steps]
         if budget.adds_up:  # the releases are equal, so one of them gives the cost of all
-            return np.array([budget.stated(len(events) * budget.cost(events[:1])) for events in charged])
+            return np.array([budget.in_unit_of_limit(len(events) * budget.cost(events[:1])) for events in charged])
         return np.array([budget.cost(events) for events in charged])
 
     @checked
