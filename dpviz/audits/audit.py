@@ -85,8 +85,8 @@ class Claim:
                     least = partial(_least_range, ranges)
                     return cls("largest η", largest, least, partial(tradeoffs.tradeoff, tuple(map(ExpMech, ranges))))
             if releases and all(isinstance(release, Gaussian) for release in releases):
-                budget = GaussianDP.of(float(plan.spent("mu")[-1]) ** 2)  # `of` takes the amount that adds up, μ²
-        return cls(budget.symbol, budget.limit, budget.least, budget.tradeoff)
+                budget = GaussianDP.of_amount(float(plan.spent("mu")[-1]) ** 2)  # of μ²
+        return cls(budget.symbol, budget.limit, budget.smallest_limit, budget.tradeoff)
 
 
 @lru_cache(8)
@@ -477,10 +477,10 @@ def scores(
     draws_batches = any(draws_batch(event) for event in _events(plan))
     actual = source(Ledger(plan.terms, replicates=runs), seed, release, row=data.row)
     # Replays, which hand out the outputs of `actual` again, by (world, whether the row is in every batch).
-    keys = [(w, is_taken) for w in (0, 1) for is_taken in (True, False)] if draws_batches else [(1 - world, True)]
+    keys = [(w, has_row) for w in (0, 1) for has_row in (True, False)] if draws_batches else [(1 - world, True)]
     replays = {
-        (w, is_taken): source(Ledger(plan.terms, runs), seed, release, of=actual, row=data.row, taken=is_taken)
-        for w, is_taken in keys
+        (w, has_row): source(Ledger(plan.terms, runs), seed, release, first_run=actual, row=data.row, with_row=has_row)
+        for w, has_row in keys
     }
     transcripts = {(world, True): actual, **replays}  # without batches the runs themselves serve for their world
     # The runs come first: in each step they release what the replays then hand out.

@@ -84,7 +84,7 @@ class OneRun:
             problems = [self.data(coin_values) for coin_values in (coins, np.ones_like(coins), np.zeros_like(coins))]
             plan = self.algorithm.plan(problems[0].facts, budget)  # the facts of all three are equal
             actual = self.source(Ledger(plan.terms, replicates=1), seed, release="one run")
-            replays = [self.source(Ledger(plan.terms, 1), seed, release="one run", of=actual) for _ in range(2)]
+            replays = [self.source(Ledger(plan.terms, 1), seed, release="one run", first_run=actual) for _ in range(2)]
             for problem, transcript in zip(problems, (actual, *replays), strict=True):
                 for _ in self.algorithm.run(problem, plan, transcript):
                     pass

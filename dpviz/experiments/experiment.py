@@ -272,7 +272,7 @@ class Experiment(Displayed, Specification):
 
         Where every row is a person it is the budget itself.
         """
-        return self.budget.of_row(self.problem.rows_per_person)
+        return self.budget.per_row(self.problem.rows_per_person)
 
     @property
     def promise(self) -> str:
@@ -309,7 +309,7 @@ class Experiment(Displayed, Specification):
                     title=f"The problem '{self.problem.title}' has rows in the field {name!r}",
                 )
         budget, k = arm.budget or self.budget, self.problem.rows_per_person
-        row_budget = budget.of_row(k)
+        row_budget = budget.per_row(k)
         with one_thread:  # as in `stream`: so that a run computes the same plan to the last digit
             plan = arm.algorithm.plan(facts, row_budget)  # `for_people` adds what all k rows of a person pay
         if budget.private and not is_ours(type(arm.algorithm)):  # a user's mistake, too
@@ -659,7 +659,7 @@ class _Run:
         earlier = accountants.total(self.plan.statement.facts.released, currency) ** power
         # The ledger books what one row pays; all rows of a person pay `factor` times that, and at most what the plan
         # says.
-        factor = unit.cost(grouped(unit.stated(1.0), self._rows_per_person))  # of a release that costs a row 1
+        factor = unit.cost(grouped(unit.event_of_cost(1.0), self._rows_per_person))  # of a release that costs a row 1
         charged = (earlier + (factor * self._mechanisms.spent(currency)) ** power) ** (1 / power)
         return np.minimum(charged, self._planned[-1]) if factor > 1 else np.asarray(charged)
 

@@ -18,11 +18,11 @@ from dpviz.privacy.events import (
     Event,
     Gaussian,
     StatedApproximateDP,
+    distinct_objects,
     draws_batch,
     grouped,
     has_blocks,
     inner_events,
-    objects,
     of_each,
 )
 from dpviz.privacy.ledger import SLACK, Filter, FixedEvents
@@ -212,7 +212,7 @@ class Plan(Displayed):
     def for_people(self, budget: Budget, rows_per_person: int) -> "Plan":
         """Return the plan with its `statement` for people who have up to k = `rows_per_person` rows.
 
-        budget : the guarantee of a person; the plan was made for `budget.of_row(rows_per_person)`.
+        budget : the guarantee of a person; the plan was made for `budget.per_row(rows_per_person)`.
         """
         if rows_per_person == 1 or not self.private:
             return self
@@ -317,8 +317,9 @@ class Plan(Displayed):
             return None
         if isinstance(self.terms, Filter):
             return self.terms.currency
-        currency = self.budget.currency or "rho"  # `objects`: each event once, as plans of equal steps repeat one
-        return currency if all(UNITS[currency].cost(event) < math.inf for event in objects(self.events)) else None
+        currency = self.budget.currency or "rho"
+        has_cost = all(UNITS[currency].cost(event) < math.inf for event in distinct_objects(self.events))
+        return currency if has_cost else None
 
     @checked
     def spent(self, currency: Currency) -> np.ndarray:
@@ -388,7 +389,7 @@ def _of_person(event: Event, k: int, currency: Currency | None) -> Event | None:
         return None  # a cost in μ would be larger than what the budget charges for it
     unit = UNITS[currency or "mu"]
     cost = unit.cost(event)
-    return grouped(unit.stated(cost), k) if cost < math.inf else None
+    return grouped(unit.event_of_cost(cost), k) if cost < math.inf else None
 
 
 def _event_costing(terms: Filter, amount: float) -> Event:
@@ -396,4 +397,4 @@ def _event_costing(terms: Filter, amount: float) -> Event:
 
     amount : in the filter's currency.
     """
-    return UNITS[terms.currency].stated(amount)
+    return UNITS[terms.currency].event_of_cost(amount)

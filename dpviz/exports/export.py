@@ -90,7 +90,7 @@ def _noise_and_error(p: PlannedStatistic) -> str:
     else:
         target = f"each of its {values:,} numbers" if values > 1 else "it"
         noise = f"{p.noise.capitalize()} noise of standard deviation {short(p.standard_deviation)} is added to {target}"
-        if p.statistic.whole:
+        if p.statistic.is_rounded:
             noise += ", and what comes out is rounded to whole numbers, which costs no privacy"
         noise += "."
     subject = f"the published {p.statistic.title.lower()}"
@@ -100,7 +100,7 @@ def _noise_and_error(p: PlannedStatistic) -> str:
     if p.largest_error is not None:
         error += f"; in 95 of 100 none of its {values:,} numbers by more than {short_up(p.largest_error)}{unit}"
     error += "."
-    if p.drowned:
+    if p.is_drowned:
         error += " That is as much as so many rows can give: it says nothing."
     return f"{noise} {error}"
 
@@ -113,7 +113,7 @@ def _row(p: PlannedStatistic, relative: float) -> tuple[str, ...]:
         f"{short(100 * p.share.fraction)} %",
         described(p.event),
         f"{short_up(p.error)} {p.statistic.unit or 'in the unit of the column'}",
-        f"{p.rows_needed(relative):,} for an error of {short(100 * relative)} % of {p.statistic.of}",
+        f"{p.rows_needed(relative):,} for an error of {short(100 * relative)} % of {p.statistic.reference_name}",
     )
 
 

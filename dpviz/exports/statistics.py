@@ -76,7 +76,7 @@ class Statistics:
         rows = [
             {
                 "name": planned.statistic.name,
-                "asked": planned.statistic.asked,
+                "asked": planned.statistic.description,
                 "noise": planned.noise,
                 "scale": planned.scale,
                 "sensitivity": planned.sensitivity,
@@ -87,7 +87,7 @@ class Statistics:
                 "share": planned.share.fraction,
                 "cost": described(planned.event),
                 "rows_needed": planned.rows_needed(error),
-                "relative_to": planned.statistic.of,
+                "relative_to": planned.statistic.reference_name,
             }
             for planned in self.planned.values()
         ]

@@ -19,7 +19,7 @@ from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.accountants import Method
 from dpviz.privacy.accounting.currencies import UNITS, Currency
-from dpviz.privacy.events import Gaussian, Laplace, inner_events, objects
+from dpviz.privacy.events import Gaussian, Laplace, distinct_objects, inner_events
 from dpviz.privacy.ledger import Filter
 
 STEP = "Step t"
@@ -73,7 +73,7 @@ def noise_schedule(
     for label in noisy_labels:
         plan = private[label]
         # Every different event of the plan; under a filter, every event that it allows.
-        events = plan.terms.allowed.values() if isinstance(plan.terms, Filter) else objects(plan.events)
+        events = plan.terms.allowed.values() if isinstance(plan.terms, Filter) else distinct_objects(plan.events)
         kinds |= {type(release) for event in events for release in inner_events(event)}
     symbols = [symbol for kind, symbol in ((Laplace, "b_t"), (Gaussian, "σ_t")) if kind in kinds]
     drawing = line_drawing(

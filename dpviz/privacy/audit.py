@@ -102,7 +102,7 @@ def least_renyi(rate: ArrayLike, false_rate: ArrayLike, order: float) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = [order * np.log(a) + (1 - order) * np.log(b) for a, b in ((x, y), (1 - x, 1 - y))]
         # Where a term is not a number, both probabilities are 0, and it counts as 0.
-        return np.logaddexp(*(np.nan_to_num(value, nan=-np.inf, posinf=np.inf, neginf=-np.inf) for value in logs))
+        return np.logaddexp(*np.nan_to_num(logs, nan=-np.inf, posinf=np.inf, neginf=-np.inf))
 
     with np.errstate(invalid="ignore"):
         divergence = np.maximum(log_moment(p, q), log_moment(q, p)) / (order - 1)

@@ -51,15 +51,15 @@ def draw_marks(generators: Sequence[np.random.Generator], m: int, n: int) -> np.
     return is_marked
 
 
-def poisson(generators: Sequence[np.random.Generator], chance: float, table: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw each of `table` rows with probability `chance`, independently, for each replicate.
+def poisson(generators: Sequence[np.random.Generator], chance: float, table_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw each of `table_rows` rows with probability `chance`, independently, for each replicate.
 
     Returns the indices of the rows, (R, largest size), and a bool array of the same shape that is True for the rows
     that take part: the sizes of the batches differ, and shorter ones are filled up with row 0.
     """
     # To draw the size first and then the rows has the same law as a coin for every row, and is less work.
     batches = [
-        generator.choice(table, generator.binomial(table, chance), replace=False, shuffle=False)
+        generator.choice(table_rows, generator.binomial(table_rows, chance), replace=False, shuffle=False)
         for generator in generators
     ]
     sizes = np.array([len(batch) for batch in batches], dtype=np.int64)
@@ -92,8 +92,8 @@ def require_precision(values: np.ndarray, scale: float | np.ndarray) -> None:
     values : (R', ...) to which noise is added. scale : of the noise, a scalar or (R',); 0 means no noise and passes.
 
     The rule is that at least ROOM float64 numbers lie within one scale of the largest value. The scale follows from a
-    declared sensitivity and the size of the values from declared bounds, so an error means that these must be changed.
-    Where the values keep to their bounds, it does not depend on the data.
+    declared sensitivity and the size of the values from declared bounds, so an error means that one of the declarations
+    must be changed. Where the values keep to their bounds, whether it is raised does not depend on the data.
     """
     largest = np.abs(values).max(axis=tuple(range(1, values.ndim)), initial=0.0)
     with np.errstate(over="ignore"):
@@ -165,7 +165,7 @@ class Batch(Sample):
             if array is not None and array.flags.writeable:
                 array.setflags(write=False)
         self._source, self._size = source, size
-        self._declared = [] if event is None else list(inner_events(event))
+        self._declared = [] if event is None else list(inner_events(event))  # the releases that remain
         self._lock = Lock()  # two threads must not both get the one release that was paid for
 
     @property
@@ -311,7 +311,7 @@ class Batch(Sample):
             law=distribution,
             scale=scale,
             event=event,
-            change=query.sensitivity,
+            declared_sensitivity=query.sensitivity,
         )
         return self._source._passed(release)
 
@@ -337,9 +337,9 @@ class Batch(Sample):
             first_index,
             self.replicates,
             batch=self,
-            threshold=threshold_scale,
-            noise=value_scale,
+            threshold_scale=threshold_scale,
+            value_scale=value_scale,
             event=event,
-            change=query.sensitivity,
+            declared_sensitivity=query.sensitivity,
         )
         return self._source._passed(release)

@@ -112,7 +112,7 @@ def calibrate_laplace(
         return np.full(len(shares), math.inf)
     target = budget.left(prior)
     # The largest cost of a step that still hides the rows of its batch.
-    max_cost = math.inf if m == n else float(closed_forms.amplify(max_inner("laplace", budget), m, n))
+    max_cost = math.inf if m == n else float(closed_forms.amplify(max_batch_parameter("laplace", budget), m, n))
     if budget.pure:  # the costs ε_t add up
         if target * shares.max() > max_cost:
             refuse_rare_batches()  # raises UserError
@@ -172,7 +172,7 @@ def calibrate_gaussian(
             "as an attack bound.",
             title="No amplification in this currency",
         )
-    max_cost = max_inner("gaussian", budget) ** 2 / 2  # of a step that still hides the rows of its batch
+    max_cost = max_batch_parameter("gaussian", budget) ** 2 / 2  # of a step that still hides the rows of its batch
     return shares * _largest_multiple(
         "gaussian", tuple(shares.tolist()), (m, n, sampling), budget, budget.left(prior), max_cost=max_cost
     )
@@ -183,13 +183,15 @@ def _shares(weights: Floats, m: int, n: int) -> Floats:
 
     Raises UserError unless there is at least one weight, all are positive and finite, and m is at most n.
     """
-    steps = np.asarray(weights, dtype=float) if weights.dtype.kind in "biuf" else np.empty(0)
-    if steps.ndim != 1 or not len(steps) or not ((steps > 0) & (steps < math.inf)).all() or m > n:
+    is_numeric = weights.dtype.kind in "biuf"  # bool, whole numbers or floats
+    numbers = np.asarray(weights, dtype=float) if is_numeric else np.empty(0)
+    are_weights = numbers.ndim == 1 and len(numbers) > 0 and ((numbers > 0) & (numbers < math.inf)).all()
+    if not are_weights or m > n:
         raise UserError(
             "`weights` is an array (T,) of positive numbers, one for each step, and `m` is at most `n`.",
             title="There are no such steps",
         )
-    return np.asarray(steps / steps.sum())
+    return np.asarray(numbers / numbers.sum())
 
 
 def calibrated_events(
@@ -253,7 +255,7 @@ def calibrate_selections(
 def _largest_multiple(
     noise: Noise,
     shares: tuple[float, ...],
-    batches: tuple[int, int, Sampling],
+    batch: tuple[int, int, Sampling],
     budget: Budget,
     target: float,
     *,
@@ -266,7 +268,7 @@ def _largest_multiple(
     of schedules with few different shares, and of coarse grids.
 
     shares : (T,) share of each step; they sum to 1.
-    batches : m, n and the kind of sampling.
+    batch : m, n and the kind of sampling.
     target : the amount of the budget to be spent, in its own currency.
     max_cost : largest cost of a single step, as `laplace_events` and `gaussian_events` count it: its ε after
         amplification, or its ρ on the batch.
@@ -281,7 +283,7 @@ def _largest_multiple(
         distinct, counts = np.unique(step_shares, return_counts=True)
 
         def excess(log_multiple: float) -> float:
-            releases = build(distinct * math.exp(log_multiple), *batches)
+            releases = build(distinct * math.exp(log_multiple), *batch)
             # Equal steps are put together, as the cost of all does not depend on their order.
             events = tuple(Repeat(e, k) if k > 1 else e for e, k in zip(releases, counts.tolist(), strict=True))
             spent = cost(events)
@@ -293,7 +295,7 @@ def _largest_multiple(
 
     exact_excess = excess_function(budget.cost, weights)
     highest = math.log(max_cost / weights.max())
-    m, n, _ = batches
+    m, n, _ = batch
     guess = _first_guess(noise, weights, m / n, budget, target)
     if budget.adds_up:
         return math.exp(_largest_feasible(exact_excess, guess, _WASTE, highest))
@@ -456,7 +458,7 @@ def levelled(weights: Floats, levels: int, order: float = 3.0) -> Floats:
     return power_mean[level][index_of_step]
 
 
-def max_inner(noise: Noise, budget: Budget) -> float:
+def max_batch_parameter(noise: Noise, budget: Budget) -> float:
     """Return the largest ε of Laplace, or μ of Gaussian noise, with which a release still hides the rows of its batch.
 
     Above it, an attacker who knows which rows are in the batch has an advantage (TPR - FPR) from one release that

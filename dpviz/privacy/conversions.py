@@ -44,7 +44,7 @@ def implied(budget: Budget, delta: float, order: float = 8.0) -> dict[str, Impli
     """
     values = convert(budget, delta)
     values["renyi"] = budget.to_renyi(order)
-    exact_names = budget.tells(delta, order)  # of the numbers from which the whole guarantee follows back
+    exact_names = budget.equivalent_readings(delta, order)  # of the numbers from which the whole guarantee follows back
     return {
         name: Implied(None, why=_NOTHING[name]) if value is None else Implied(value, exact=name in exact_names)
         for name, value in values.items()

@@ -101,7 +101,7 @@ class StatedApproximateDP:
     def __post_init__(self) -> None:
         if not (self.eps >= 0 and 0 < self.delta < 1):
             raise ValueError(f"StatedApproximateDP needs eps >= 0 and 0 < delta < 1, got {self.eps} and {self.delta}")
-        if self.eps > _NO_NOISE:
+        if float(self.eps) > _NO_NOISE:  # which a float32 cannot hold
             object.__setattr__(self, "eps", math.inf)
 
 
@@ -193,12 +193,12 @@ def parts(event: Event) -> tuple[Event, ...]:
 
 
 def of_each(events: Sequence[Event], value: Callable[[Event], T]) -> list[T]:
-    """Return value(event) for each event, in order; `value` is called once for each object of `objects(events)`."""
-    value_by_id = {id(event): value(event) for event in objects(events)}
+    """Return value(event) for each event, in order; `value` is called once for each of `distinct_objects(events)`."""
+    value_by_id = {id(event): value(event) for event in distinct_objects(events)}
     return [value_by_id[id(event)] for event in events]
 
 
-def objects(events: Iterable[Event]) -> Collection[Event]:
+def distinct_objects(events: Iterable[Event]) -> Collection[Event]:
     """Return the different objects among the events, in order: a plan of equal steps repeats one object many times.
 
     Objects are told apart by identity, so two equal events may both be returned. To hash every event of a long plan
@@ -224,7 +224,7 @@ def relation(events: Iterable[Event]) -> Relation | None:
     notions of a neighbour do not add up.
     """
     sampling_kinds: set[str] = set()
-    for event in objects(events):
+    for event in distinct_objects(events):
         sampling_kinds.update(_sampling_kinds(event))
     if len(sampling_kinds) > 1:
         raise UserError(

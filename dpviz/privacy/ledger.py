@@ -217,25 +217,25 @@ class _FilterAccounts:
         return tuple(event for event, times in self._log for _ in range(times[replicate]))
 
 
-def charge_counts(rows: Iterable[int] | None, replicates: int, draws: int | np.ndarray = 1) -> np.ndarray | None:
-    """Return the argument `times` of `Ledger.charge`, (R,) or None, with which only the replicates in `rows` pay.
+def charge_counts(replicates: Iterable[int] | None, count: int, draws: int | np.ndarray = 1) -> np.ndarray | None:
+    """Return the argument `times` of `Ledger.charge`, (R,) or None, with which only these `replicates` pay.
 
-    rows : numbers of replicates, from 0; None for all of them.
-    draws : how often each of them pays; one number, or one for each entry of `rows`.
+    replicates : numbers from 0 to `count` - 1, out of `count` = R replicates; None for all of them.
+    draws : how often each of them pays; one number, or one for each entry of `replicates`.
 
-    Raises LedgerError unless the rows are different: a replicate named twice would get two releases and pay for one.
+    Raises LedgerError unless they are different: a replicate named twice would get two releases and pay for one.
     """
-    if rows is None and np.isscalar(draws) and draws == 1:
+    if replicates is None and np.isscalar(draws) and draws == 1:
         return None  # every replicate pays once
-    indices = np.arange(replicates) if rows is None else np.asarray(rows)
+    indices = np.arange(count) if replicates is None else np.asarray(replicates)
     if indices.size and not (
         np.issubdtype(indices.dtype, np.integer)
         and len(np.unique(indices)) == len(indices)
-        and 0 <= indices.min() <= indices.max() < replicates
+        and 0 <= indices.min() <= indices.max() < count
     ):
-        raise LedgerError(f"rows must name different replicates below {replicates}, not {rows}")
+        raise LedgerError(f"a charge must name different replicates below {count}, not {replicates}")
     if not np.issubdtype(np.asarray(draws).dtype, np.integer) or np.shape(draws) not in ((), indices.shape):
-        raise LedgerError(f"draws must be a whole number, or one for each of {len(indices)} rows, not {draws}")
-    times = np.zeros(replicates, dtype=int)
-    times[indices.astype(int)] = draws  # an empty list of rows is an array of floats
+        raise LedgerError(f"draws must be a whole number, or one for each of {len(indices)} replicates, not {draws}")
+    times = np.zeros(count, dtype=int)
+    times[indices.astype(int)] = draws  # NumPy makes an array of floats out of an empty list
     return times

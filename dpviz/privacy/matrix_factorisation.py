@@ -186,15 +186,15 @@ class BinaryTree(Factorisation):
         # (levels, T) the number b, from 0, of the half or whole block of 2^h leaves that contains each leaf. It ends at
         # step (b + 1) 2^h, and 2^h is the largest power of two that divides this if b is even: then it is a block.
         numbers = np.arange(length) >> levels
-        is_left_half, ends_in_time = numbers % 2 == 0, (numbers + 1) << levels <= length
-        super().__init__("Binary tree", np.sqrt((is_left_half & ends_in_time).sum(axis=0)))
+        is_block, ends_in_time = numbers % 2 == 0, (numbers + 1) << levels <= length
+        super().__init__("Binary tree", np.sqrt((is_block & ends_in_time).sum(axis=0)))
 
     @cached_property
     def row_norms(self) -> Floats:
         return frozen(np.sqrt(np.bitwise_count(np.arange(1, self.length + 1)).astype(float)))
 
     def encoder(self) -> Floats:
-        # A block begins after the number that its end is without the lowest binary digit 1.
+        # The block that ends at leaf t begins after leaf t & (t - 1), which is t without its lowest binary digit 1.
         ends, leaves = np.arange(1, self.length + 1)[:, None], np.arange(1, self.length + 1)
         return ((leaves <= ends) & (leaves > (ends & (ends - 1)))).astype(float)
 
@@ -356,8 +356,8 @@ def _root_coefficients(length: int) -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=8)
 def honaker_tree(length: int) -> Factorisation:
-    """Return the full binary tree, in which each block's sum is estimated from its own noisy sum and those of its two
-    halves (Honaker 2015, online).
+    """Return the factorisation by a full binary tree in which each block's sum is estimated from its own noisy sum and
+    the estimates of its two halves (Honaker 2015, online).
 
     The variance of prefix t, before the noise is scaled to the cost, is the sum over its blocks of 2^h / (2^(h+1) - 1)
     for a block of 2^h leaves. Let B be the matrix by which the prefixes' noises follow from those of all blocks' sums.

@@ -118,7 +118,7 @@ class MatrixProducts:
             basis=self._basis[is_new],
             scale=self.noise_scale,
             event=self._event,
-            change=self._query.sensitivity,
+            declared_sensitivity=self._query.sensitivity,
         )
         released = np.zeros_like(exact)
         # In the second run of an audit it is the product that the first run released, so `noisy` is not used below.

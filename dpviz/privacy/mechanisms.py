@@ -1,7 +1,7 @@
 """Mechanisms: the only place where privacy noise is drawn. Every draw is charged to the ledger in the same call.
 
 R is the number of replicates, the simulated runs that are computed at once, and R' the number of those that a call
-addresses: all R, or the ones that its argument `rows` lists.
+addresses: all R, or the ones that its argument `replicates` lists.
 """
 
 import hashlib
@@ -55,8 +55,8 @@ class _Streams(Sequence[np.random.Generator]):
     def __init__(self, seed: int, purpose: Purpose, replicates: int, release: str = "") -> None:
         self._replicates = range(replicates)
         digest = np.frombuffer(hashlib.sha256(release.encode()).digest(), dtype="<u4").tolist() if release else ()
-        # PCG64 gets the entropy that SeedSequence(seed, spawn_key=(purpose, replicate, *digest)) assembles; to lay out
-        # its 32-bit words here, those of the seed filled up to 128 bits, takes half the time.
+        # The 32-bit words that SeedSequence(seed, spawn_key=(purpose, replicate, *digest)) assembles for PCG64, with
+        # those of the seed filled up to 128 bits. To lay them out here takes half the time.
         seed_words = [seed >> bits & 0xFFFFFFFF for bits in range(0, max(128, seed.bit_length()), 32)]
         self._entropy = np.array([*seed_words, purpose, 0, *digest], dtype=np.uint32)  # with 0 as the replicate
         self._replicate_index = len(seed_words) + 1  # index of the replicate's number in the entropy
@@ -144,60 +144,62 @@ class Mechanisms:
         """R, the number of simulated runs that are computed at once."""
         return self._ledger.replicates
 
-    def batch(self, event: events.Event, rows: Replicates | None = None, table: int | None = None) -> Batch:
+    def batch(self, event: events.Event, replicates: Replicates | None = None, table_rows: int | None = None) -> Batch:
         """Open a batch, on which the releases inside `event` can then be made, each once and in order.
 
         All of `event` is charged now. If it is a `Sub`, a batch of rows is drawn for each replicate; otherwise the
         batch is the whole table.
 
-        rows : numbers of the replicates that take part; None for all.
-        table : for Poisson batches only, the number of rows in the data, which the event must not know, because under
-            add/remove-one it is private.
+        replicates : numbers of those that take part; None for all.
+        table_rows : for Poisson batches only, the number of rows in the data, which the event must not know, because
+            under add/remove-one it is private.
         """
         if events.draws_batch(event) and not isinstance(event, events.Sub):
             raise LedgerError(f"{event} draws a batch inside; open one batch at a time")
         if events.has_blocks(event):
             raise LedgerError(f"{event} pays for each block once; open its blocks, not one batch for all")
-        if (isinstance(event, events.Sub) and event.kind == "poisson") != (table is not None):
-            raise LedgerError(f"Poisson batches, and no others, need the number of rows in the table: {event}, {table}")
-        self._ledger.charge(event, charge_counts(rows, self.replicates))
-        numbers = self._numbers(rows)
+        if (isinstance(event, events.Sub) and event.kind == "poisson") != (table_rows is not None):
+            raise LedgerError(
+                f"Poisson batches, and no others, need the number of rows in the table: {event}, {table_rows}"
+            )
+        self._ledger.charge(event, charge_counts(replicates, self.replicates))
+        numbers = self._numbers(replicates)
         if not isinstance(event, events.Sub):
             return Batch(event, numbers, self, self._ledger.relation)
         generators = [self._batches[r] for r in numbers]
         batch_of = partial(Batch, event, numbers, self, self._ledger.relation, size=event.m)
-        if table is not None:  # a Poisson batch: m/n is the chance of each row, and n not the number of rows
-            indices, is_taken = batches.poisson(generators, event.m / event.n, table)
+        if table_rows is not None:  # a Poisson batch: m/n is the chance of each row, and n not the number of rows
+            indices, is_taken = batches.poisson(generators, event.m / event.n, table_rows)
             return batch_of(indices=indices, taken=is_taken)
         if event.m >= event.n / batches.MARKED:  # large enough that marks on all rows are less work than indices
             return batch_of(marked=batches.draw_marks(generators, event.m, event.n))
         return batch_of(indices=batches.without_replacement(generators, event.m, event.n))
 
-    def blocks(self, event: events.Parallel, n: int, rows: Replicates | None = None) -> list[Batch]:
+    def blocks(self, event: events.Parallel, n: int, replicates: Replicates | None = None) -> list[Batch]:
         """Open disjoint blocks of floor(n/k) consecutive rows, one for each of the k events inside `event`.
 
         All of `event` is charged now. Block i then allows the releases of event i, like a batch. A row is in one block
         at most, so the blocks compose in parallel.
 
-        n : rows of the table; the remainder of n/k is in no block. rows : numbers of the replicates; None for all.
+        n : rows of the table; the remainder of n/k is in no block. replicates : their numbers; None for all.
         """
         self._require_blocks(event)
         size = n // len(event.events)
         if size < 1:
             raise LedgerError(f"{n} rows do not make {len(event.events)} blocks")
-        self._ledger.charge(event, charge_counts(rows, self.replicates))
-        numbers, relation = self._numbers(rows), self._ledger.relation
+        self._ledger.charge(event, charge_counts(replicates, self.replicates))
+        numbers, relation = self._numbers(replicates), self._ledger.relation
         return [
             Batch(part, numbers, self, relation, rows=slice(i * size, (i + 1) * size), size=size)
             for i, part in enumerate(event.events)
         ]
 
-    def leaves(self, sizes: Sequence[int], n: int, rows: Replicates | None = None) -> Leaves:
+    def leaves(self, sizes: Sequence[int], n: int, replicates: Replicates | None = None) -> Leaves:
         """Divide rows into leaves: disjoint batches of these sizes, each of which can be used once.
 
-        The n rows are put in a random order, which each replicate draws from its public stream, and leaf by leaf is cut
-        off it. Nothing is charged, because nothing can be released on the leaves before `prefix_sums` or `parallel` has
-        paid for it.
+        The n rows are put in a random order, which each replicate draws from its public stream, and the leaves are cut
+        off it one by one. Nothing is charged, because nothing can be released on the leaves before `prefix_sums` or
+        `parallel` has paid for it.
 
         Raises LedgerError if there are too few rows, and under add/remove-one, where a row that is added or removed
         would move the others to different leaves.
@@ -206,8 +208,8 @@ class Mechanisms:
         if not len(sizes) or not are_whole or sum(sizes) > n:
             raise LedgerError(f"leaves need whole sizes, at least 1 and together at most {n}, not {sizes}")
         self._require_fixed_places()
-        charge_counts(rows, self.replicates)  # raises LedgerError if a replicate is named twice
-        numbers = self._numbers(rows)
+        charge_counts(replicates, self.replicates)  # raises LedgerError if a replicate is named twice
+        numbers = self._numbers(replicates)
         indices = batches.permuted([self.public[r] for r in numbers], int(sum(sizes)), n)
         return Leaves(indices, [int(size) for size in sizes], numbers, self, self._ledger.relation)
 
@@ -248,18 +250,18 @@ class Mechanisms:
         leaves._open([None] * len(leaves))  # on the leaves themselves nothing may be released
         return sums
 
-    def laplace(self, query: Query, event: events.Event, rows: Replicates | None = None) -> np.ndarray:
+    def laplace(self, query: Query, event: events.Event, replicates: Replicates | None = None) -> np.ndarray:
         """Release the query's value plus independent Laplace noise of scale Δ₁/ε in each entry; (R', ...)."""
         require_finite(query.value)
-        return self.batch(event, rows).laplace(query)
+        return self.batch(event, replicates).laplace(query)
 
-    def gaussian(self, query: Query, event: events.Event, rows: Replicates | None = None) -> np.ndarray:
+    def gaussian(self, query: Query, event: events.Event, replicates: Replicates | None = None) -> np.ndarray:
         """Release the query's value plus independent Gaussian noise of standard deviation Δ₂/μ per entry; (R', ...)."""
         require_finite(query.value)
-        return self.batch(event, rows).gaussian(query)
+        return self.batch(event, replicates).gaussian(query)
 
     def matrix_products(
-        self, query: MatrixQuery, event: events.Event, rows: Replicates | None = None
+        self, query: MatrixQuery, event: events.Event, replicates: Replicates | None = None
     ) -> MatrixProducts:
         """Open products of vectors with a noisy symmetric matrix, one matrix per replicate.
 
@@ -270,12 +272,12 @@ class Mechanisms:
         """
         if not isinstance(event, events.Gaussian):
             raise LedgerError(f"products with a noisy matrix need a Gaussian event on the whole table, not {event}")
-        opened = MatrixProducts(query, event, self._numbers(rows), self, self._ledger.relation)
-        self._ledger.charge(event, charge_counts(rows, self.replicates))
+        opened = MatrixProducts(query, event, self._numbers(replicates), self, self._ledger.relation)
+        self._ledger.charge(event, charge_counts(replicates, self.replicates))
         return opened
 
     def exponential(
-        self, query: Query, event: events.Event, draws: int | np.ndarray = 1, rows: Replicates | None = None
+        self, query: Query, event: events.Event, draws: int | np.ndarray = 1, replicates: Replicates | None = None
     ) -> np.ndarray:
         """Select indices by the exponential mechanism: index j of utility u_j has probability ∝ exp(η u_j / Δ).
 
@@ -298,7 +300,7 @@ class Mechanisms:
         if query.batch is not None:
             raise LedgerError("selections on batches are not supported")
         require_relation(query, self._ledger.relation)
-        numbers = self._numbers(rows)
+        numbers = self._numbers(replicates)
         sensitivity = np.broadcast_to(require_sensitivity(query, len(numbers)), len(numbers))
         shape = query.value.shape
         is_common = len(shape) == 2  # all selections of a replicate have the same utilities
@@ -309,11 +311,11 @@ class Mechanisms:
         if selection.eta < np.inf:
             # Only utilities near the largest are ever selected, so only the digits of these matter.
             require_precision(query.value.max(axis=-1), sensitivity / selection.eta)
-        self._ledger.charge(event, charge_counts(rows, self.replicates, draws))
+        self._ledger.charge(event, charge_counts(replicates, self.replicates, draws))
         with np.errstate(divide="ignore"):  # a sensitivity of 0 leaves only the best indices, see `log_weights`
             slope = selection.eta / sensitivity
         times = np.broadcast_to(draws, len(numbers))
-        indices = self._selected(self._noise, query.value, slope, times, each=len(selections), rows=numbers)
+        indices = self._selected(self._noise, query.value, slope, times, each=len(selections), replicates=numbers)
         release = SelectionRelease(
             query.value,
             indices,
@@ -321,12 +323,12 @@ class Mechanisms:
             batch=None,
             slope=slope,
             event=selection,
-            change=query.sensitivity,
+            declared_sensitivity=query.sensitivity,
         )
         return self._passed(release)
 
     def sample(
-        self, log_weights: np.ndarray, draws: int | np.ndarray = 1, rows: Replicates | None = None
+        self, log_weights: np.ndarray, draws: int | np.ndarray = 1, replicates: Replicates | None = None
     ) -> np.ndarray:
         """Draw indices with probabilities ∝ exp(log_weights), (R', k). This is not a release and costs nothing.
 
@@ -336,9 +338,9 @@ class Mechanisms:
         """
         if np.isnan(log_weights).any() or not np.isfinite(log_weights.max(axis=-1, initial=-np.inf)).all():
             raise LedgerError("indices are drawn from weights of which one at least is positive, and none infinite")
-        numbers = self._numbers(rows)
+        numbers = self._numbers(replicates)
         times = np.broadcast_to(draws, len(numbers))
-        return self._selected(self.public, log_weights, np.ones(len(numbers)), times, each=1, rows=numbers)
+        return self._selected(self.public, log_weights, np.ones(len(numbers)), times, each=1, replicates=numbers)
 
     @staticmethod
     def _selected(
@@ -348,26 +350,26 @@ class Mechanisms:
         times: np.ndarray,
         *,
         each: int,
-        rows: Replicates,
+        replicates: Replicates,
     ) -> np.ndarray:
         """Return indices j drawn with probabilities ∝ exp(slope · utility_j), filled with -1 where a row has fewer.
 
-        generators : one for each of all R replicates. rows : (R',) numbers of the replicates to draw for.
+        generators : one for each of all R replicates. replicates : (R',) numbers of those to draw for.
         utilities : (R', k), or (R', each, k) if every one of the `each` draws has its own.
         slope : (R',); where it is 0 all indices are equally likely, and where it is ∞ only the best can be drawn.
         times, each : replicate i draws times[i] × each indices, times (R',).
         """
         counts = times * each
-        indices = np.full((len(rows), max(1, int(counts.max(initial=0)))), -1, dtype=np.int64)
+        indices = np.full((len(replicates), max(1, int(counts.max(initial=0)))), -1, dtype=np.int64)
         block_rows = max(1, _BLOCK // max(1, utilities[:1].size))  # as many replicates as have _BLOCK utilities
-        for start in range(0, len(rows), block_rows):
+        for start in range(0, len(replicates), block_rows):
             block = slice(start, start + block_rows)
             logits = log_weights(utilities[block], slope[block].reshape(-1, *[1] * (utilities.ndim - 1)))
             if utilities.ndim == 3 or (counts[block] == 1).all():
-                gumbel = np.array([generators[r].gumbel(size=logits.shape[1:]) for r in rows[block]])
+                gumbel = np.array([generators[r].gumbel(size=logits.shape[1:]) for r in replicates[block]])
                 indices[block] = np.argmax(logits + gumbel, axis=-1).reshape(len(logits), -1)
                 continue
-            for i, (r, row_logits) in enumerate(zip(rows[block], logits, strict=True), start):
+            for i, (r, row_logits) in enumerate(zip(replicates[block], logits, strict=True), start):
                 if counts[i] == 1:
                     indices[i, 0] = np.argmax(row_logits + generators[r].gumbel(size=logits.shape[1:]))
                 elif counts[i] > 1:
@@ -378,7 +380,7 @@ class Mechanisms:
                     indices[i, : counts[i]] = np.minimum(np.searchsorted(sums, points, side="right"), last)
         return indices
 
-    def above_threshold(self, query: Query, event: events.Event, rows: Replicates | None = None) -> np.ndarray:
+    def above_threshold(self, query: Query, event: events.Event, replicates: Replicates | None = None) -> np.ndarray:
         """Release the first index whose noisy value reaches a noisy threshold of 0, (R',); -1 if none does.
 
         This is the sparse vector technique with one positive answer (Lyu, Su, Li 2017, Algorithm 7, c = 1). Only the
@@ -390,9 +392,9 @@ class Mechanisms:
         """
         if not isinstance(event, events.StatedPureDP):
             raise LedgerError(f"the sparse vector technique needs a StatedPureDP event, not {event}")
-        opened = Batch(event, self._numbers(rows), self, self._ledger.relation)
+        opened = Batch(event, self._numbers(replicates), self, self._ledger.relation)
         opened.check(query, events.StatedPureDP, "linf")  # before anything is charged
-        self._ledger.charge(event, charge_counts(rows, self.replicates))
+        self._ledger.charge(event, charge_counts(replicates, self.replicates))
         return opened.above_threshold(query)
 
     def affordable(self, event: events.Event, times: int | np.ndarray = 1) -> np.ndarray:
@@ -414,20 +416,20 @@ class Mechanisms:
         if self._ledger.relation != "replace-one":
             raise LedgerError("a row that is added or removed moves all later ones into other blocks")
 
-    def _numbers(self, rows: Replicates | None) -> Replicates:
-        """Return the numbers (R',) of the replicates that a call addresses: `rows`, or all of them if it is None."""
-        return self._all_replicates if rows is None else rows
+    def _numbers(self, replicates: Replicates | None) -> Replicates:
+        """Return the numbers (R',) of the replicates that a call addresses; None for all of them."""
+        return self._all_replicates if replicates is None else replicates
 
     def _streams(self, seed: int, purpose: Purpose, release: str) -> Sequence[np.random.Generator]:
         return streams(seed, purpose, self.replicates, release)
 
     def _passed(self, release: Release) -> np.ndarray:
-        """Return the output of a release, which every release does before it leaves. Audits override this method."""
+        """Return the output of a release. Every release passes this method before it leaves; audits override it."""
         return release.output
 
-    def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+    def _drawn(self, distribution: Standard, replicates: Replicates, shape: tuple[int, ...]) -> np.ndarray:
         """Return (R', *shape) independent draws of scale 1; each replicate's come from its own stream of noise."""
-        noise = np.empty((len(rows), *shape))
-        for i, r in enumerate(rows):
+        noise = np.empty((len(replicates), *shape))
+        for i, r in enumerate(replicates):
             noise[i] = getattr(self._noise[r], distribution)(size=shape)
         return noise

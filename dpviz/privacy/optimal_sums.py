@@ -149,7 +149,8 @@ def _nodes() -> Floats:
     """Return the coordinates at which the file has multipliers, ascending: up to the middle, and mirror images."""
     first_half = np.append(np.arange(1.0, _END + 1), _END + _STRETCH * np.arange(1, _INNER + 1) / _INNER)
     first_half -= _END + _STRETCH
-    return np.append(first_half, -first_half[-2::-1])
+    mirror_image = -first_half[-2::-1]  # without the middle
+    return np.append(first_half, mirror_image)
 
 
 @lru_cache(maxsize=1)

@@ -62,9 +62,10 @@ class Release(ABC):
     replicates : (R',) numbers of the replicates that they are released for.
     batch : the rows that the value was computed on; None for the whole table, and for running sums and products.
     event : the single event that was charged for the release.
-    change : the declared sensitivity of the query, a scalar or (R',); for running sums those of all T queries, (R', T).
+    declared_sensitivity : of the query, a scalar or (R',); for running sums those of all T queries, (R', T).
 
-    Fields of subclasses describe the noise as it was really drawn; `event` and `change` as it should have been.
+    Fields of subclasses describe the noise as it was really drawn, `event` and `declared_sensitivity` as it should have
+    been.
     """
 
     value: np.ndarray
@@ -73,10 +74,10 @@ class Release(ABC):
     batch: Sample | None
     _: KW_ONLY
     event: Event | None = None
-    change: float | np.ndarray = np.nan
+    declared_sensitivity: float | np.ndarray = np.nan
 
     @property
-    def paid(self) -> float:
+    def charged_parameter(self) -> float:
         """The parameter of the event that was charged: its ε, μ, η or ρ; nan if it has none."""
         return self.event.parameter if isinstance(self.event, OneNumber) else np.nan
 
@@ -132,7 +133,7 @@ class SelectionRelease(Release):
         logits = self.log_weights(self.slope)
         log_probabilities = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
         log_probabilities = np.broadcast_to(log_probabilities, (*self.output.shape, logits.shape[-1]))
-        is_index = self.output >= 0
+        is_index = self.output >= 0  # where it is -1, the log probability of index 0 is not counted
         of_output = np.take_along_axis(log_probabilities, np.maximum(self.output, 0)[..., None], axis=-1)[..., 0]
         return np.asarray(np.where(is_index, of_output, 0.0).sum(axis=1))
 
@@ -156,11 +157,11 @@ class ThresholdRelease(Release):
 
     value : (R', k) the exact values minus thresholds.
     output : (R',) the index; -1 if no noisy value reaches the threshold.
-    threshold, noise : (R', 1) scales of the Laplace noise on the threshold and on the values.
+    threshold_scale, value_scale : (R', 1) scales of the Laplace noise on the threshold and on the values.
     """
 
-    threshold: np.ndarray
-    noise: np.ndarray
+    threshold_scale: np.ndarray
+    value_scale: np.ndarray
 
     def log_density(self, nodes: int = _NODES) -> Floats:
         """Return (R',) the log probability of the output, averaged over `nodes` quantiles of the noisy threshold.
@@ -169,11 +170,12 @@ class ThresholdRelease(Release):
         above and all earlier ones are below.
         """
         levels = (np.arange(nodes) + 0.5) / nodes
-        quantiles = self.threshold * np.where(levels < 0.5, np.log(2 * levels), -np.log(2 - 2 * levels))  # (R', nodes)
+        of_scale_1 = np.where(levels < 0.5, np.log(2 * levels), -np.log(2 - 2 * levels))
+        quantiles = self.threshold_scale * of_scale_1  # (R', nodes)
         all_below = np.ones_like(quantiles)  # the probability that all values so far are below the threshold
         likelihood = np.zeros(len(self.value))
         for index in range(self.value.shape[1]):
-            below = _laplace_below(quantiles - self.value[:, index : index + 1], self.noise)
+            below = _laplace_below(quantiles - self.value[:, index : index + 1], self.value_scale)
             is_output = self.output == index
             likelihood[is_output] = (all_below * (1 - below))[is_output].mean(axis=1)
             all_below *= below
@@ -250,8 +252,8 @@ class ProductRelease(Release):
 class Source(Protocol):
     """The part of `Mechanisms` that batches, leaves and sums use: it draws noise, and every release passes it."""
 
-    def _drawn(self, distribution: Standard, rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """Return (R', *shape) independent draws of scale 1 for the replicates `rows`, each from its own stream."""
+    def _drawn(self, distribution: Standard, replicates: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """Return (R', *shape) independent draws of scale 1 for the `replicates`, each from its own stream."""
 
     def _passed(self, release: Release) -> np.ndarray:
         """Return the output of the release; in an audit's second run, that of the same release in the first."""

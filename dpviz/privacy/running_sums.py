@@ -52,7 +52,7 @@ class Leaves:
         # The position in `_indices` of each replicate that has taken part in all leaves so far.
         self._position_of = {int(r): i for i, r in enumerate(replicates)}
         self._events: tuple[Event | None, ...] | None = None  # what was paid for on each leaf; None before the opening
-        self._used: list[Batch] = []  # the leaves that were handed out
+        self._handed_out: list[Batch] = []  # the leaves so far
         self._lock = Lock()  # two threads must not both get the same leaf
 
     def __len__(self) -> int:
@@ -73,19 +73,19 @@ class Leaves:
             self.check(self._source, len(events))
             self._events = tuple(events)
 
-    def next(self, rows: Replicates | None = None) -> Batch:
-        """Return the next leaf as a batch, for the replicates `rows`; None means all that have not stopped.
+    def next(self, replicates: Replicates | None = None) -> Batch:
+        """Return the next leaf as a batch, for these `replicates`; None means all that have not stopped.
 
-        A replicate that is not in `rows` has stopped for good. Raises LedgerError before the leaves are opened, after
+        A replicate that is not among them has stopped for good. Raises LedgerError before the leaves are opened, after
         the last leaf, and for replicates that have stopped, are named twice or never had leaves.
         """
         with self._lock:
             if self._events is None:
                 raise LedgerError("open running sums or parallel releases on these leaves first")
-            i = len(self._used)
+            i = len(self._handed_out)
             if i == len(self):
                 raise LedgerError(f"there are {len(self)} leaves; this is one more")
-            numbers = list(self._position_of) if rows is None else [int(r) for r in rows]
+            numbers = list(self._position_of) if replicates is None else [int(r) for r in replicates]
             if len(set(numbers)) < len(numbers) or not self._position_of.keys() >= set(numbers):
                 raise LedgerError(f"leaf {i + 1} is for different ones of the replicates {list(self._position_of)}")
             positions = [self._position_of[r] for r in numbers]
@@ -94,12 +94,12 @@ class Leaves:
                 indices = indices[positions]
             self._position_of = dict(zip(numbers, positions, strict=True))  # the others have stopped for good
             leaf = Batch(self._events[i], numbers, self._source, self._relation, indices=indices, size=self.sizes[i])
-            self._used.append(leaf)
+            self._handed_out.append(leaf)
             return leaf
 
     def is_leaf(self, batch: Batch | None, number: int) -> bool:
         """Return whether `batch` is the leaf of this number, counted from 0, and has been handed out."""
-        return number < len(self._used) and batch is self._used[number]
+        return number < len(self._handed_out) and batch is self._handed_out[number]
 
 
 class PrefixSums:
@@ -175,7 +175,7 @@ class PrefixSums:
                 factorisation=self._factorisation,
                 step=self._added - 1,
                 event=self._event,
-                change=self._declared[positions],
+                declared_sensitivity=self._declared[positions],
             )
             return self._source._passed(release)
 

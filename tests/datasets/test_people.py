@@ -123,7 +123,7 @@ def test_the_budget_is_that_of_a_person_and_every_text_says_so(kind: str) -> Non
     budget: Any = dpviz.PureDP(epsilon=3.0) if kind == "table" else dpviz.GaussianDP(mu=3.0)
     experiment = dpviz.Experiment(of_people, method, budget=budget)
     (plan,) = experiment.plans().values()
-    (small,) = dpviz.Experiment(of_rows, method, budget=budget.of_row(K)).plans().values()
+    (small,) = dpviz.Experiment(of_rows, method, budget=budget.per_row(K)).plans().values()
     for noise, of_a_row in zip(plan.noise.values(), small.noise.values(), strict=True):
         assert noise.tolist() == pytest.approx(of_a_row.tolist())
     assert plan.statement.budget == budget and plan.guarantee == budget.describe()

@@ -51,7 +51,7 @@ def test_the_report_has_the_numbers_of_the_plan_and_takes_all_names_literally(bu
         assert statistic.name in found.text
     for p in plan.planned(budget):
         assert f"off by at most {short_up(p.error)}" in found.text and p.statistic.why(4321) in found.text
-        assert f"{p.rows_needed(0.05):,} for an error of 5 % of {p.statistic.of}" in found.text
+        assert f"{p.rows_needed(0.05):,} for an error of 5 % of {p.statistic.reference_name}" in found.text
     events = [p.event for p in plan.planned(budget)]
     assert (
         f"the same attacker is right in at most {short_up(50 * (1 + tradeoffs.advantage(events)))} of 100" in found.text

@@ -239,7 +239,7 @@ def test_opendp_gives_the_planned_noise_for_the_planned_cost(
     is_noisy = False
     for answer, release in zip(answers, made, strict=True):
         statistic = release.planned.statistic
-        exact = analyses.computed(statistic, analyses.read(statistic, table), relation)
+        exact = analyses.exact_values(statistic, analyses.read(statistic, table), relation)
         if statistic.is_ratio(relation):
             exact = 40 + 40 * exact[:1] / exact[1:]
             assert abs(answer["value"] - exact[0]) < 3 * release.planned.error * release.factor
@@ -307,7 +307,7 @@ def test_opendp_gives_groups_their_noise(
     for answer, statistic, release in zip(answers, GROUPED, made, strict=True):
         column = analyses.read(statistic, table)
         groups = statistic.groups if isinstance(statistic, GroupableStatistic) else ()
-        exact = analyses.computed(statistic, column, relation)
+        exact = analyses.exact_values(statistic, column, relation)
         if isinstance(statistic, Mean):
             exact = 40 + 40 * exact[:2] / exact[2:]
         limit = 3 * (release.planned.largest_error or release.planned.error) * release.factor
@@ -344,7 +344,7 @@ print(json.dumps(found))
 """
     plan = Analyses(rows=1000, statistics=(statistic,))
     for column, chosen in zip(columns, run(tmp_path, to_opendp(plan, budget, 1e-6), code), strict=True):
-        off = -analyses.computed(statistic, column.astype(float))[chosen]
+        off = -analyses.exact_values(statistic, column.astype(float))[chosen]
         assert (off > bound).mean() <= 0.05 + 5 * math.sqrt(0.05 * 0.95 / 300)
 
 

@@ -108,12 +108,12 @@ class Furthest(ReleaseTests):
         super().__init__(np.empty(0), False, 0)
         self.moved: list[np.ndarray] = []
 
-    def _changes(self, one: Transcript, other: Transcript) -> None:
+    def _check_sensitivities(self, one: Transcript, other: Transcript) -> None:
         draws = (standard_draws(source.releases, source.replicates) for source in (one, other))
         for release, mine, its in zip(one.releases, *draws, strict=True):
             assert mine is not None and its is not None
             power = 1 if law_of(release) == "laplace" else 2
-            far = (np.abs(mine - its) ** power).sum(axis=1) ** (1 / power) / release.paid
+            far = (np.abs(mine - its) ** power).sum(axis=1) ** (1 / power) / release.charged_parameter
             self.moved.append(far)
 
 

@@ -202,7 +202,7 @@ def test_a_plan_for_people_spends_at_most_the_budget_on_all_rows_of_one(cls: typ
         budget, facts = case.budget, case.specification.facts()
         for k in (2, 7):
             try:
-                plan = case.algorithm.plan(facts, budget.of_row(k)).for_people(budget, k)
+                plan = case.algorithm.plan(facts, budget.per_row(k)).for_people(budget, k)
             except UserError as error:
                 assert is_refusal(error, *ALLOWED, refusals.UNPROTECTED), f"{case.name}: {error.title}: {error}"
                 continue

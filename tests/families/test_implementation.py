@@ -55,8 +55,8 @@ def scaled(factor: float) -> type[Transcript]:
     """Noise of every mechanism times a factor; of selections, utilities divided by it."""
 
     class Scaled(Transcript):
-        def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
-            return super()._drawn(distribution, rows, shape) * factor
+        def _drawn(self, distribution: Standard, replicates: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+            return super()._drawn(distribution, replicates, shape) * factor
 
         @staticmethod
         def _selected(
@@ -66,9 +66,9 @@ def scaled(factor: float) -> type[Transcript]:
             times: np.ndarray,
             *,
             each: int,
-            rows: Replicates,
+            replicates: Replicates,
         ) -> np.ndarray:
-            return Transcript._selected(generators, utilities, slope / factor, times, each=each, rows=rows)
+            return Transcript._selected(generators, utilities, slope / factor, times, each=each, replicates=replicates)
 
     return Scaled
 
@@ -77,9 +77,9 @@ def drawing(change: Callable[[np.ndarray], np.ndarray], shape: tuple[int, ...] |
     """Noise that is changed after it was drawn; only that of a shape, if one is given."""
 
     class Changed(Transcript):
-        def _drawn(self, distribution: Standard, rows: Replicates, size: tuple[int, ...]) -> np.ndarray:
-            drawn = super()._drawn(distribution, rows, size)
-            return change(drawn) if shape in (None, size) and self._of is None else drawn
+        def _drawn(self, distribution: Standard, replicates: Replicates, size: tuple[int, ...]) -> np.ndarray:
+            drawn = super()._drawn(distribution, replicates, size)
+            return change(drawn) if shape in (None, size) and self._first_run is None else drawn
 
     return Changed
 
@@ -87,8 +87,8 @@ def drawing(change: Callable[[np.ndarray], np.ndarray], shape: tuple[int, ...] |
 class OtherLaw(Transcript):
     """Normal noise for Laplace, of the same variance."""
 
-    def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
-        return super()._drawn("standard_normal", rows, shape) * np.sqrt(2)
+    def _drawn(self, distribution: Standard, replicates: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+        return super()._drawn("standard_normal", replicates, shape) * np.sqrt(2)
 
 
 class OneChoice(Transcript):
@@ -102,10 +102,10 @@ class OneChoice(Transcript):
         times: np.ndarray,
         *,
         each: int,
-        rows: Replicates,
+        replicates: Replicates,
     ) -> np.ndarray:
         same = [np.random.default_rng(5)] * len(generators) or generators
-        return Transcript._selected(same, utilities, slope, times, each=each, rows=rows)
+        return Transcript._selected(same, utilities, slope, times, each=each, replicates=replicates)
 
 
 class OneThreshold(Transcript):
@@ -113,8 +113,8 @@ class OneThreshold(Transcript):
 
     _first: np.ndarray | None = None
 
-    def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
-        drawn = super()._drawn(distribution, rows, shape)
+    def _drawn(self, distribution: Standard, replicates: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+        drawn = super()._drawn(distribution, replicates, shape)
         if distribution == "laplace":
             self._first = drawn[:, :1] if self._first is None else self._first
             drawn[:, :1] = self._first
@@ -162,7 +162,7 @@ MISTAKES: dict[str, tuple[str, type[Transcript], str]] = {
     "a row in two leaves": ("broken.leaf_twice", broken.OverlappingLeaves, "sensitivity"),
     "less noise on the diagonal": (HESSIAN, drawing(lambda drawn: drawn * DIAGONAL, (3,)), "scale"),
     "less noise off the diagonal": (HESSIAN, drawing(lambda drawn: drawn * BESIDE, (3,)), "scale"),
-    "less noise off the diagonal, trust region": ("second_order.trust_region", broken.QuietBeside, "scale"),
+    "less noise off the diagonal, trust region": ("second_order.trust_region", broken.QuietOffDiagonal, "scale"),
     "noise halved": (LAPLACE, scaled(0.5), "scale"),
     "noise halved, batches": ("second_order.mini_batch", scaled(0.5), "scale"),
     "noise of another law": (LAPLACE, OtherLaw, "shape"),
@@ -195,8 +195,8 @@ def in_drawn(change: Callable[[Mechanisms, np.ndarray], np.ndarray]) -> Plant:
     """A mistake in the noise that the mechanisms themselves draw."""
     drawn = Mechanisms._drawn
 
-    def changed(self: Mechanisms, law: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
-        return change(self, drawn(self, law, rows, shape))
+    def changed(self: Mechanisms, law: Standard, replicates: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+        return change(self, drawn(self, law, replicates, shape))
 
     return lambda patch: patch.setattr(Mechanisms, "_drawn", changed)
 
@@ -317,8 +317,8 @@ def charged_only(self: Mechanisms, query: Query, event: Event, *rest: Any) -> np
     return best[:, 0] if query.norm == "linf" else np.where(np.arange(rest_of.shape[1]) < counts[:, None], rest_of, -1)
 
 
-def opened_only(self: Mechanisms, query: Query, event: Event, rows: Replicates | None = None) -> np.ndarray:
-    self.batch(event, rows)
+def opened_only(self: Mechanisms, query: Query, event: Event, replicates: Replicates | None = None) -> np.ndarray:
+    self.batch(event, replicates)
     return query.value
 
 
@@ -583,8 +583,8 @@ def test_a_tenth_less_noise_of_the_sparse_vector_alone_is_seen() -> None:
     """In a method of which all other noise is as declared."""
 
     class Searching(Transcript):
-        def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
-            return super()._drawn(distribution, rows, shape) * (0.9 if distribution == "laplace" else 1.0)
+        def _drawn(self, distribution: Standard, replicates: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+            return super()._drawn(distribution, replicates, shape) * (0.9 if distribution == "laplace" else 1.0)
 
     assert kinds(dataclasses.replace(CASES["second_order.line_search_curvature"], source=Searching), 2000) == {
         "choices"

@@ -113,7 +113,7 @@ def test_the_error_of_a_mean_of_secretly_many_rows_is_a_bound_that_is_attained(n
             assert share <= 0.05 + 5 * math.sqrt(0.05 / draws)
             if rows == 1000 and abs(mean) == worst:
                 assert share == pytest.approx(0.05, abs=5 * math.sqrt(0.05 / draws))
-        assert p.drowned == (p.error == 2) == (rows < (5 if noise == "laplace" else 2))
+        assert p.is_drowned == (p.error == 2) == (rows < (5 if noise == "laplace" else 2))
         needed = p.rows_needed(0.01)
         errors = [plan.replaced(rows=n).planned(budget)[0].error for n in (needed, needed - 1)]
         assert errors[0] <= 0.02 < errors[1]
@@ -134,7 +134,7 @@ def drawn(planned: PlannedStatistic, values: int = 1) -> np.ndarray:
     norm = "l1" if planned.noise == "laplace" else "l2"
     query = Query(np.zeros((1, DRAWS, values)), planned.sensitivity, norm)  # type: ignore[arg-type]
     noise = getattr(mechanisms, planned.noise)(query, planned.event)[0]
-    return np.round(noise) if planned.statistic.whole else noise
+    return np.round(noise) if planned.statistic.is_rounded else noise
 
 
 @pytest.mark.parametrize("budget", [PureDP(epsilon=1.0), ZeroConcentratedDP(rho=0.05)], ids=lambda b: b.name)
@@ -150,11 +150,11 @@ def test_the_errors_are_those_of_the_noise_that_is_drawn(statistic: Statistic, b
     assert len(errors) == 1 + (statistic.values > 1)
     for error, found in errors.items():
         assert (found > error).mean() <= 0.05 + tolerance
-        smaller = error - 1 if statistic.whole else error * (1 - 1e-9)
+        smaller = error - 1 if statistic.is_rounded else error * (1 - 1e-9)
         assert (found > smaller).mean() >= 0.05 - tolerance, "no smaller error would do"
     deviation = planned.standard_deviation
     assert deviation is not None
-    rounding = 1 / 12 if statistic.whole else 0.0
+    rounding = 1 / 12 if statistic.is_rounded else 0.0
     assert off.std() ** 2 + off.mean() ** 2 == pytest.approx(deviation**2 + rounding, rel=0.06)
 
 
@@ -306,8 +306,8 @@ def test_declared_parts_are_in_json_python_and_words() -> None:
     assert Analyses.from_json(plan.to_json()) == plan == eval(plan.to_python(), names)
     _, _, keys, cuts = statistics
     assert keys.keys == ("north", "so'uth") and keys.values == 2 and keys.replaced(keys=("a", "b", "c")).values == 3
-    assert cuts.values == 2 and cuts.labels == ("[0, 18)", "[18, 1234567.8]") and "1234567.8" in cuts.asked
-    assert "“age” is one of 3, 4.5" in statistics[0].asked and "“north”, “so'uth”" in keys.asked
+    assert cuts.values == 2 and cuts.labels == ("[0, 18)", "[18, 1234567.8]") and "1234567.8" in cuts.description
+    assert "“age” is one of 3, 4.5" in statistics[0].description and "“north”, “so'uth”" in keys.description
 
 
 @pytest.mark.parametrize(
@@ -342,12 +342,12 @@ def test_what_is_declared_wrongly_is_a_sentence(cls: type[Statistic], fields: di
 def test_an_error_that_says_nothing_is_known_as_such() -> None:
     """No rank is farther from the median than n/2, none from the lowest tenth than 0.9 n."""
     (count,) = Analyses(rows=20, statistics=(Count(),)).planned(PureDP(epsilon=0.1))
-    assert count.error == 30 and count.drowned
+    assert count.error == 30 and count.is_drowned
     for level, rows in ((0.5, 54), (0.1, 30), (0.9, 30)):
         plan = Analyses(statistics=(Quantile(level=level, candidates=2),))  # off by (2/η) ln 19 ranks
         for n in (rows - 1, rows):
             (planned,) = plan.replaced(rows=n).planned(PureDP(epsilon=2 * math.log(19) / 26.9))
-            assert planned.error == pytest.approx(26.9) and planned.drowned == (n < rows)
+            assert planned.error == pytest.approx(26.9) and planned.is_drowned == (n < rows)
 
 
 def test_what_cannot_be_planned_is_a_sentence() -> None:

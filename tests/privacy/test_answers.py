@@ -26,10 +26,10 @@ def test_no_row_moves_an_answer_by_more_than_is_paid_for(statistic: Statistic, r
     """Any row replaced by any other, or added or removed, missing and infinite ones included."""
     norms = ("linf", "range") if isinstance(statistic, Quantile) else ("l1", "l2", "linf")
     for others in itertools.combinations([*VALUES, -np.inf, 0.4, np.nan], ROWS - 1):
-        found = [analyses.computed(statistic, np.array([*others, cell]), relation) for cell in HOSTILE]
+        found = [analyses.exact_values(statistic, np.array([*others, cell]), relation) for cell in HOSTILE]
         pairs = [*itertools.combinations(found, 2)]
         if relation == "add/remove-one":
-            pairs = [(one, analyses.computed(statistic, np.array(others), relation)) for one in found]
+            pairs = [(one, analyses.exact_values(statistic, np.array(others), relation)) for one in found]
         for one, other in pairs:
             change = one - other
             sizes = {"l1": np.abs(change).sum(), "l2": np.linalg.norm(change), "linf": np.abs(change).max()}
@@ -43,7 +43,7 @@ def test_what_is_computed_is_what_was_asked(statistic: Statistic) -> None:
     for rows in itertools.combinations_with_replacement([-9.0, *VALUES, 9.0], ROWS):
         values = np.array(rows)
         for relation, oracle in zip(RELATIONS, (COMPUTED, SECRET), strict=True):
-            exact = analyses.computed(statistic, values, relation)
+            exact = analyses.exact_values(statistic, values, relation)
             np.testing.assert_allclose(exact, oracle[statistic.name](values), atol=1e-12)
 
 
@@ -79,12 +79,12 @@ def test_with_groups_sensitivities_are_the_largest_changes_over_all_neighbours(
         persons = [*itertools.combinations_with_replacement(cells, k)]
         for others in itertools.combinations_with_replacement(cells, 3 - k):
             tables = [[*others, *person] for person in persons]
-            computed = [analyses.computed(statistic, np.array(table), relation) for table in tables]
+            computed = [analyses.exact_values(statistic, np.array(table), relation) for table in tables]
             for table, answer in zip(tables, computed, strict=True):
                 np.testing.assert_allclose(answer, of_rows(statistic, table), atol=1e-12)
             pairs = [*itertools.combinations(computed, 2)]
             if relation == "add/remove-one":
-                pairs = [(one, analyses.computed(statistic, np.array(others), relation)) for one in computed]
+                pairs = [(one, analyses.exact_values(statistic, np.array(others), relation)) for one in computed]
             for one, other in pairs:
                 change = one - other
                 sizes = np.abs(change).sum(), np.linalg.norm(change), np.abs(change).max()
@@ -97,13 +97,15 @@ def test_groups_are_read_released_and_refused() -> None:
     table = {"region": ["north", " south", "east", None, "south"], "age": ["70", "3", "80", "90", "x"]}
     mean = Mean(name="age", lowest=0.0, highest=100.0, **IN_GROUPS)
     column = analyses.read(mean, table)
-    assert column[:, 1].tolist() == [0, 1, -1, -1, 1] and analyses.computed(mean, column).tolist() == [20, -97, 50, 100]
+    assert column[:, 1].tolist() == [0, 1, -1, -1, 1]
+    assert analyses.exact_values(mean, column).tolist() == [20, -97, 50, 100]
     count = Count(name="old", column="age", comparison="≥", operands=(65,), **IN_GROUPS)
-    assert analyses.computed(count, analyses.read(count, table)).tolist() == [1, 0]
+    assert analyses.exact_values(count, analyses.read(count, table)).tolist() == [1, 0]
     statistics = (mean, count, Sum(name="sum", column="age", highest=100.0, **IN_GROUPS))
     for relation in RELATIONS:
         plan = Analyses(rows=4000, relation=relation, statistics=statistics)
-        assert Analyses.from_json(plan.to_json()) == plan and "of “region”, declared: “north”, “south”" in mean.asked
+        assert Analyses.from_json(plan.to_json()) == plan
+        assert "of “region”, declared: “north”, “south”" in mean.description
         for noise in ("laplace", "gaussian"):
             planned = plan.replaced(noise=noise).planned(ZeroConcentratedDP(rho=0.5))
             large = analyses.made_up(statistics, 4000, np.random.default_rng(2))
@@ -151,9 +153,9 @@ def test_the_errors_of_groups_are_those_of_the_noise_that_is_drawn(noise: str) -
 
 
 def test_counts_and_bins_by_hand() -> None:
-    assert analyses.computed(Count(), np.array([1.0, 0.0, np.nan, 1.0])).tolist() == [2]
+    assert analyses.exact_values(Count(), np.array([1.0, 0.0, np.nan, 1.0])).tolist() == [2]
     bins = np.array([0.0, 2.0, 2.0, 3.0, -1.0, np.nan, np.inf])
-    assert analyses.computed(Histogram(bins=3), bins).tolist() == [1, 0, 2]
+    assert analyses.exact_values(Histogram(bins=3), bins).tolist() == [1, 0, 2]
 
 
 CELLS = [" north", "south", "1", "1.0", "65", " 65.5 ", "-3", "inf", "nan", "", "Ж", None, "\0", 1j, 10**400]
@@ -188,7 +190,7 @@ def test_what_is_declared_is_what_is_read_of_each_cell(
     # Each cell alone; the last as an object, since the oldest pandas cannot make a column of it otherwise.
     alone = [*([cell] for cell in CELLS[:-1]), pd.Series(CELLS[-1:], dtype=object)]
     assert [analyses.read(statistic, {"c": cells})[0] for cells in alone] == pytest.approx(column, nan_ok=True)
-    answers = [analyses.computed(statistic, column[[i, 0, 2]]) for i in range(len(CELLS))]
+    answers = [analyses.exact_values(statistic, column[[i, 0, 2]]) for i in range(len(CELLS))]
     for one, other in itertools.combinations(answers, 2):
         assert np.abs(one - other).sum() <= statistic.sensitivity("l1", 3)
     with pytest.raises(UserError, match="no column “c”"):
@@ -221,7 +223,7 @@ def test_the_answers_are_as_far_off_as_planned_and_cost_it(
         assert charged == [p.event for p in planned]
         charged.clear()
         for i, (p, column, answer) in enumerate(zip(planned, columns, found, strict=True)):
-            exact = analyses.computed(p.statistic, column)
+            exact = analyses.exact_values(p.statistic, column)
             if isinstance(p.statistic, Quantile):
                 within[i] += exact[np.abs(VALUES - answer).argmin()] >= -p.error
             elif p.largest_error is None:

@@ -279,12 +279,14 @@ def test_one_run_of_a_mean_with_many_canaries() -> None:
 def test_what_a_budget_allows_does_not_refute_it_and_a_little_more_does(budget: Budget) -> None:
     """At every false positive rate of its own curve; where that is exact, the least number is the stated one."""
     false = np.array([0.001, 0.05, 0.1, 0.4, 0.9])
-    allowed = budget.least(1 - budget.tradeoff(false), false)
+    allowed = budget.smallest_limit(1 - budget.tradeoff(false), false)
     exact = not isinstance(budget, ZeroConcentratedDP | RenyiDP)
     assert (allowed <= budget.limit * (1 + 1e-6)).all()
     assert not exact or allowed.max() == pytest.approx(budget.limit, rel=1e-6)
-    assert (budget.least(np.full(5, 0.99), np.full(5, 0.01)) > budget.limit).all()
-    assert float(budget.least(np.array(0.3), np.array(0.3))) == pytest.approx(getattr(budget, "false_positive_rate", 0))
+    assert (budget.smallest_limit(np.full(5, 0.99), np.full(5, 0.01)) > budget.limit).all()
+    assert float(budget.smallest_limit(np.array(0.3), np.array(0.3))) == pytest.approx(
+        getattr(budget, "false_positive_rate", 0)
+    )
 
 
 def test_a_divergence_is_found_again_in_two_coins() -> None:

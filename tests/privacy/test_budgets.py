@@ -116,7 +116,7 @@ def test_a_budget_is_used_up_by_the_noise_that_it_buys_in_its_own_number(budget:
     events = calibration.calibrated_events("laplace", budget, np.ones(5), 10, 10)
     assert budget.cost(events) == pytest.approx(budget.amount, rel=1e-4)
     assert budget.spent(events) == pytest.approx(budget.limit, rel=2e-3)
-    assert budget.stated(budget.amount) == budget.limit == pytest.approx(next(iter(budget))[1])
+    assert budget.in_unit_of_limit(budget.amount) == budget.limit == pytest.approx(next(iter(budget))[1])
     assert budget.symbol.startswith(budget.controls()[0].symbol)
 
 
@@ -125,7 +125,7 @@ def test_a_currency_that_adds_up_agrees_with_its_unit(budget: Budget) -> None:
     assert budget.currency is not None
     unit = UNITS[budget.currency]
     assert budget.symbol == unit.symbol and budget.limit**unit.power == pytest.approx(budget.amount)
-    assert budget.of(budget.amount).amount == pytest.approx(budget.amount, rel=1e-12)
+    assert budget.of_amount(budget.amount).amount == pytest.approx(budget.amount, rel=1e-12)
     assert budget.additive() is budget and budget.adds_up
     assert budget.cost((budget.release("any"),)) == pytest.approx(budget.amount, rel=1e-12)
     assert budget.share(0.25).amount == pytest.approx(budget.amount / 4)
@@ -149,7 +149,7 @@ def test_only_currencies_with_a_number_for_one_release_give_one() -> None:
         with pytest.raises(TypeError, match=re.escape(budget.name)):
             budget.release("any")
         with pytest.raises(TypeError, match=re.escape(budget.name)):
-            budget.of(1.0)
+            budget.of_amount(1.0)
     with pytest.raises(UserError, match="never gives pure"):
         PureDP().gaussian_rho(1.0)
 

@@ -305,7 +305,7 @@ def noisy(source: Mechanisms, kind: str, rows: np.ndarray) -> np.ndarray:
         return source.laplace(Query(zeros, 1.0, "l1"), L, rows)
     if kind == "gaussian":
         return source.gaussian(Query(zeros, 1.0, "l2"), G, rows)
-    return source.exponential(Query(zeros, 1.0, "range"), E, rows=rows)
+    return source.exponential(Query(zeros, 1.0, "range"), E, replicates=rows)
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian", "exponential"])
@@ -360,7 +360,7 @@ def test_a_replicate_buys_the_same_whatever_the_others_buy() -> None:
 def test_batches_and_running_sums_can_be_bought_too() -> None:
     batch = Sub("wor", 2, 6, L)
     source = mechanisms("epsilon", 0.3, batch, L)
-    opened = source.batch(batch, rows=np.array([1]))
+    opened = source.batch(batch, replicates=np.array([1]))
     assert opened.indices is not None and opened.indices.shape == (1, 2)
     assert source.spent("epsilon") == pytest.approx([0.0, math.log1p(math.expm1(0.25) / 3), 0.0])
     assert source.affordable(L).tolist() == [True, False, True]

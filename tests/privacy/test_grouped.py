@@ -123,7 +123,7 @@ def test_the_largest_release_of_a_rows_budget_costs_a_person_at_most_the_budget(
 ) -> None:
     if noise == "gaussian" and budget.pure:
         return
-    release = budget.of_row(k).release(noise)
+    release = budget.per_row(k).release(noise)
     cost = budget.spent([grouped(release, k)])
     assert cost <= budget.limit * (1 + 1e-9) + 1e-12
     if noise == "any" or (noise, type(budget)) in (("laplace", PureDP), ("gaussian", GaussianDP)):
@@ -146,7 +146,7 @@ def test_the_delta_of_a_row_is_the_largest_that_a_chain_of_people_allows(epsilon
             p - math.exp(e) * q, q - math.exp(e) * p, q - p - math.expm1(e) * (1 - p), p - q - math.expm1(e) * (1 - q)
         )
 
-    row = ApproximateDP(epsilon=epsilon, delta=delta).of_row(k)
+    row = ApproximateDP(epsilon=epsilon, delta=delta).per_row(k)
     rates = chain(row)
     assert all(excess(p, q, row.epsilon) <= row.delta * (1 + 1e-9) for p, q in itertools.pairwise(rates))
     assert excess(rates[0], rates[-1], epsilon) == pytest.approx(delta, rel=1e-9)
@@ -156,12 +156,12 @@ def test_the_delta_of_a_row_is_the_largest_that_a_chain_of_people_allows(epsilon
 
 def test_currencies_without_a_rule_for_people_refuse() -> None:
     for budget in (RenyiDP(), TradeOff()):
-        assert budget.of_row(1) == budget
+        assert budget.per_row(1) == budget
         with pytest.raises(UserError, match="pure ε"):
-            budget.of_row(2)
+            budget.per_row(2)
     with pytest.raises(UserError, match="fewer rows"):
-        ApproximateDP(epsilon=500.0).of_row(100)
-    assert NoPrivacy().of_row(3) == NoPrivacy()
+        ApproximateDP(epsilon=500.0).per_row(100)
+    assert NoPrivacy().per_row(3) == NoPrivacy()
 
 
 def test_a_group_moves_a_selection_by_k_ranges() -> None:

@@ -31,7 +31,7 @@ def test_what_one_replicate_need_not_hide_switches_no_test_off(noisy: str) -> No
         again = source(Ledger(FixedEvents((event,)), runs), 7, noisy, true)
         asked(again, event, np.where(change > 0, 0.0, moved))
         watch.add(true, (true, again))
-        return {finding.kind: finding for finding in watch.findings() if finding.fault}
+        return {finding.kind: finding for finding in watch.findings() if finding.is_fault}
 
     def asked(source: Transcript, event: Event, first: np.ndarray) -> None:
         values = np.stack([first, np.ones(runs)], axis=1)
@@ -60,7 +60,7 @@ def test_a_release_that_nobody_paid_for_is_seen() -> None:
     true = Cheaper(Ledger(FixedEvents((Laplace(1.0),)), 50), 7)
     true.laplace(Query(np.zeros((50, 1)), 1.0, "l1"), Laplace(1.0))
     watch.add(true, (true, true))
-    assert [finding.kind for finding in watch.findings() if finding.fault] == ["releases"]
+    assert [finding.kind for finding in watch.findings() if finding.is_fault] == ["releases"]
 
 
 def test_a_release_more_than_was_paid_for_is_seen() -> None:
@@ -71,14 +71,14 @@ def test_a_release_more_than_was_paid_for_is_seen() -> None:
     true.laplace(query, event)
     Batch(event, range(50), true, "replace-one").laplace(query)
     watch.add(true, (true, true))
-    assert [finding.kind for finding in watch.findings() if finding.fault] == ["releases"]
+    assert [finding.kind for finding in watch.findings() if finding.is_fault] == ["releases"]
 
 
 def test_a_tenth_less_noise_in_products_with_a_matrix_is_seen() -> None:
-    assert {finding.kind for finding in products(Transcript) if finding.fault} == set()
-    assert "scale" in {finding.kind for finding in products(scaled(0.9)) if finding.fault}
+    assert {finding.kind for finding in products(Transcript) if finding.is_fault} == set()
+    assert "scale" in {finding.kind for finding in products(scaled(0.9)) if finding.is_fault}
     beside = drawing(lambda drawn: drawn * np.array([1.0, *[2**-0.5] * 3]), (4,))
-    assert "scale" in {finding.kind for finding in products(beside) if finding.fault}
+    assert "scale" in {finding.kind for finding in products(beside) if finding.is_fault}
 
 
 def test_a_noise_that_comes_again_late_in_a_run_is_seen() -> None:
@@ -88,7 +88,7 @@ def test_a_noise_that_comes_again_late_in_a_run_is_seen() -> None:
         true._stored = None if place < 5 else true._stored  # only the last two releases have one noise
         true.gaussian(Query(np.zeros((runs, 5)), 1.0, "l2"), Gaussian(1.0))
     watch.add(true, (true, true))
-    assert [finding.kind for finding in watch.findings() if finding.fault] == ["repeats"]
+    assert [finding.kind for finding in watch.findings() if finding.is_fault] == ["repeats"]
 
 
 def products(source: type[Transcript]) -> tuple[Finding, ...]:

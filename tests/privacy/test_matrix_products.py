@@ -13,11 +13,15 @@ G = Gaussian(0.5)
 
 
 def opened(
-    matrices: np.ndarray, sensitivity: float = 0.1, event: Gaussian = G, seed: int = 3, rows: list[int] | None = None
+    matrices: np.ndarray,
+    sensitivity: float = 0.1,
+    event: Gaussian = G,
+    seed: int = 3,
+    replicates: list[int] | None = None,
 ) -> tuple[MatrixProducts, Ledger]:
-    ledger = Ledger(FixedEvents((event,)), len(matrices) if rows is None else max(rows) + 1)
+    ledger = Ledger(FixedEvents((event,)), len(matrices) if replicates is None else max(replicates) + 1)
     query = MatrixQuery(lambda v: np.einsum("rij,rj->ri", matrices, v), matrices.shape[-1], sensitivity)
-    return Mechanisms(ledger, seed).matrix_products(query, event, rows), ledger
+    return Mechanisms(ledger, seed).matrix_products(query, event, replicates), ledger
 
 
 def noise_of(products: MatrixProducts, replicates: int, directions: np.ndarray) -> np.ndarray:
@@ -129,7 +133,7 @@ def test_it_is_charged_once_before_anything_is_drawn_and_refused_otherwise() -> 
 def test_replicates_draw_the_same_whoever_else_is_there_and_without_privacy_nothing() -> None:
     matrices, v = np.zeros((3, 4, 4)), np.random.default_rng(2).standard_normal((2, 3, 4))
     together, _ = opened(matrices)
-    alone, _ = opened(matrices[:1], rows=[2])
+    alone, _ = opened(matrices[:1], replicates=[2])
     for direction in v:
         assert together.times(direction)[2] == pytest.approx(alone.times(direction[2:])[0], rel=1e-12)
     exact, _ = opened(np.tile(np.eye(4), (3, 1, 1)), event=Gaussian(np.inf))

@@ -104,7 +104,7 @@ def test_a_sensitivity_that_bounds_nothing_is_refused(sensitivity: float | np.nd
         lambda source: source.laplace(query(), Laplace(0.4)),
         lambda source: source.gaussian(query(norm="l2"), G),
         lambda source: source.batch(S),
-        lambda source: source.laplace(query(2), Laplace(0.4), rows=np.array([0, 1])),
+        lambda source: source.laplace(query(2), Laplace(0.4), replicates=np.array([0, 1])),
     ],
 )
 def test_a_release_outside_the_plan_draws_nothing_and_books_nothing(act: Callable[[Mechanisms], object]) -> None:
@@ -196,13 +196,13 @@ def test_rows_name_each_replicate_at_most_once(rows: object) -> None:
     """[0, 0] would hand replicate 0 two releases of the same query and charge it for one."""
     source = mechanisms(A)
     with pytest.raises((LedgerError, IndexError, ValueError)):
-        source.laplace(query(len(rows)), A, rows=rows)  # type: ignore[arg-type]
+        source.laplace(query(len(rows)), A, replicates=rows)  # type: ignore[arg-type]
 
 
 def test_no_rows_at_all_is_an_empty_release() -> None:
     source = mechanisms(A)
     before = states(source)
-    assert source.laplace(query(0), A, rows=np.array([], dtype=int)).shape == (0, 4)
+    assert source.laplace(query(0), A, replicates=np.array([], dtype=int)).shape == (0, 4)
     assert states(source) == before
     assert [source._ledger.booked(r) for r in range(3)] == [()] * 3
 
@@ -215,7 +215,7 @@ def test_a_replicate_draws_the_same_numbers_whatever_the_others_do() -> None:
     assert np.array_equal(wide.batch(S).indices[:2], narrow.batch(S).indices)
     assert np.array_equal(wide.laplace(query(9), A)[:2], narrow.laplace(query(2), A))
     zero = query(9)._replace(value=np.zeros((9, 4)))
-    alone = mechanisms(A, replicates=9).laplace(zero._replace(value=np.zeros((1, 4))), A, rows=np.array([5]))
+    alone = mechanisms(A, replicates=9).laplace(zero._replace(value=np.zeros((1, 4))), A, replicates=np.array([5]))
     assert np.array_equal(alone[0], mechanisms(A, replicates=9).laplace(zero, A)[5])
 
 
@@ -394,7 +394,7 @@ def test_a_row_takes_part_in_a_poisson_batch_with_the_declared_chance_whatever_t
 ) -> None:
     """m/n of the event: a chance that followed from the rows that there are would tell how many there are."""
     batch = mechanisms(Sub("poisson", 10, 100, Gaussian(0.25)), replicates=500).batch(
-        Sub("poisson", 10, 100, Gaussian(0.25)), table=table
+        Sub("poisson", 10, 100, Gaussian(0.25)), table_rows=table
     )
     assert batch.taken is not None
     mean, deviation = 0.1 * table, math.sqrt(0.09 * table)

@@ -33,11 +33,11 @@ def opened(
     source: Mechanisms,
     factorisation: Factorisation = TREE,
     sensitivities: float | np.ndarray = 2.0,
-    rows: np.ndarray | None = None,
+    replicates: np.ndarray | None = None,
     event: Event = G,
 ) -> tuple[Leaves, PrefixSums]:
     """Leaves of two rows each, and running sums of four numbers on them."""
-    leaves = source.leaves([2] * factorisation.length, 2 * factorisation.length + 1, rows)
+    leaves = source.leaves([2] * factorisation.length, 2 * factorisation.length + 1, replicates)
     return leaves, source.prefix_sums(event, factorisation, leaves, sensitivities, (4,))
 
 
@@ -126,7 +126,7 @@ def test_leaves_of_another_run_or_number_are_refused_and_book_nothing() -> None:
 
 def test_who_skips_a_leaf_has_left() -> None:
     source = mechanisms(G, replicates=6)
-    leaves, _ = opened(source, rows=np.array([5, 0, 3]))
+    leaves, _ = opened(source, replicates=np.array([5, 0, 3]))
     assert leaves.next().replicates.tolist() == [5, 0, 3]  # type: ignore[union-attr]
     whole = leaves._indices
     second = leaves.next(np.array([3, 5]))
@@ -242,7 +242,7 @@ def test_running_sums_that_cannot_be_opened_book_nothing(event: Event, sensitivi
 def test_a_leaf_costs_its_own_sensitivity_and_infinite_mu_adds_nothing() -> None:
     """Leaf 1 is in two blocks of a tree of three, the others in one; each replicate may have its own sensitivities."""
     sensitivities = np.array([[1.0, 1.0, 1.0], [1.0, 3.0, 1.0]])
-    _, sums = opened(mechanisms(G), sensitivities=sensitivities, rows=np.array([0, 2]))
+    _, sums = opened(mechanisms(G), sensitivities=sensitivities, replicates=np.array([0, 2]))
     assert sums.noise_scale == pytest.approx(np.array([math.sqrt(2), 3.0]) / 0.25, rel=1e-15)
     free = mechanisms(Gaussian(math.inf))
     leaves, sums = opened(free, event=Gaussian(math.inf))
@@ -253,10 +253,10 @@ def test_a_leaf_costs_its_own_sensitivity_and_infinite_mu_adds_nothing() -> None
 
 def test_a_replicate_gets_the_same_sums_whoever_else_takes_part_and_who_leaves_draws_nothing() -> None:
     alone = mechanisms(G, replicates=5)
-    leaves, sums = opened(alone, restarted(TREE, 2), rows=np.array([4]))
+    leaves, sums = opened(alone, restarted(TREE, 2), replicates=np.array([4]))
     expected = [sums.add(query(leaves.next())._replace(value=np.ones((1, 4)))) for _ in range(6)]
     source = mechanisms(G, replicates=5)
-    leaves, sums = opened(source, restarted(TREE, 2), rows=np.array([1, 4, 0]))
+    leaves, sums = opened(source, restarted(TREE, 2), replicates=np.array([1, 4, 0]))
     for step, rows in enumerate(([1, 4, 0], [1, 4, 0], [4, 1], [4], [4], [4])):
         before = states(source)
         leaf = leaves.next(rows)
@@ -270,7 +270,7 @@ def test_a_replicate_gets_the_same_sums_whoever_else_takes_part_and_who_leaves_d
 def test_a_filter_pays_for_running_sums_in_full_when_they_open() -> None:
     source = Mechanisms(Ledger(Filter("mu", 0.5, {"sums": G}), 2), SEED)
     for _ in range(3):
-        opened(source, rows=np.array([1]))
+        opened(source, replicates=np.array([1]))
     assert source.spent("mu") == pytest.approx([0.0, math.sqrt(3) * 0.25])
     opened(source)
     with pytest.raises(LedgerError):

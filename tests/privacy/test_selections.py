@@ -159,19 +159,19 @@ def test_bought_numbers_do_not_bias_what_is_selected() -> None:
 def test_rows_say_who_selects() -> None:
     source = filtered(E, replicates=4)
     before = states(source)
-    found = source.exponential(asked(2), E, draws=np.array([1, 2]), rows=np.array([3, 1]))
+    found = source.exponential(asked(2), E, draws=np.array([1, 2]), replicates=np.array([3, 1]))
     assert found[0, 1] == -1 and (found[1] >= 0).all()
     assert [len(source._ledger.booked(r)) for r in range(4)] == [0, 2, 0, 1]
     after = states(source)
     assert [old == new for old, new in zip(before, after, strict=True)][:4] == [True, False, True, False]
-    assert source.exponential(asked(0), E, rows=np.array([], dtype=int)).shape == (0, 1)
+    assert source.exponential(asked(0), E, replicates=np.array([], dtype=int)).shape == (0, 1)
 
 
 SELECTING: dict[str, Callable[[Mechanisms, int, np.ndarray | None], np.ndarray]] = {
-    "one": lambda source, count, rows: source.exponential(asked(count), E, rows=rows),
-    "several": lambda source, count, rows: source.exponential(asked(count), E, draws=3, rows=rows),
-    "sample": lambda source, count, rows: source.sample(utilities(count), 3, rows=rows),
-    "threshold": lambda source, count, rows: source.above_threshold(values(count, 5.0), P, rows=rows),
+    "one": lambda source, count, rows: source.exponential(asked(count), E, replicates=rows),
+    "several": lambda source, count, rows: source.exponential(asked(count), E, draws=3, replicates=rows),
+    "sample": lambda source, count, rows: source.sample(utilities(count), 3, replicates=rows),
+    "threshold": lambda source, count, rows: source.above_threshold(values(count, 5.0), P, replicates=rows),
 }
 
 
@@ -264,9 +264,9 @@ WRONG_SELECTIONS: dict[str, Act] = {
     "fewer than no draws": selecting(draws=-1),
     "draws for two": selecting(draws=np.array([1, 1])),
     "draws in a matrix": selecting(draws=np.array([[1, 1, 1]])),
-    "a replicate twice": selecting(asked(2), rows=np.array([0, 0])),
-    "a replicate that is not there": selecting(asked(1), rows=np.array([3])),
-    "a mask": selecting(rows=np.array([True, False, True])),
+    "a replicate twice": selecting(asked(2), replicates=np.array([0, 0])),
+    "a replicate that is not there": selecting(asked(1), replicates=np.array([3])),
+    "a mask": selecting(replicates=np.array([True, False, True])),
 }
 
 
@@ -314,7 +314,7 @@ WRONG_THRESHOLDS: dict[str, Act] = {
     "no replicates axis": thresholding(values(value=UTILITIES)),
     "values in a cube": thresholding(values(value=np.zeros((3, 2, 5)))),
     "a value nan": thresholding(values(value=np.where(np.eye(3, 5), math.nan, 0.0))),
-    "a replicate twice": thresholding(values(2), rows=np.array([0, 0])),
+    "a replicate twice": thresholding(values(2), replicates=np.array([0, 0])),
 }
 
 

@@ -128,8 +128,8 @@ def test_without_noise_the_first_value_that_reaches_the_threshold_is_found(event
 
 def test_a_threshold_is_charged_like_any_other_release() -> None:
     source = Mechanisms(Ledger(Filter("epsilon", 2.0, {"stop": P, "noise": Gaussian(0.1)}), 3), 0)
-    source.above_threshold(values(1), P, rows=np.array([1]))
-    source.above_threshold(values(2), P, rows=np.array([1, 2]))
+    source.above_threshold(values(1), P, replicates=np.array([1]))
+    source.above_threshold(values(2), P, replicates=np.array([1, 2]))
     assert source.spent("epsilon").tolist() == [0.0, 2.0, 1.0]
     assert source.affordable(P).tolist() == [True, False, True]
     before = states(source)

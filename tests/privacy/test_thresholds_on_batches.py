@@ -37,7 +37,7 @@ def values(batch: Batch | None, replicates: int = 3, relation: Relation = "repla
 def positions(table: np.ndarray, event: Sub, rows: int, seed: int) -> np.ndarray:
     """Where a run stops that asks for multiples of the mean of its batch; (R,)."""
     source = mechanisms(event, replicates=2000, seed=seed)
-    batch = source.batch(event, table=rows if event.kind == "poisson" else None)
+    batch = source.batch(event, table_rows=rows if event.kind == "poisson" else None)
     taken = 1.0 if batch.taken is None else batch.taken
     mean = (table[batch.indices] * taken).sum(axis=1) / batch.divisor(rows)  # type: ignore[index]
     relation: Relation = "add/remove-one" if event.kind == "poisson" else "replace-one"
@@ -105,7 +105,7 @@ def test_every_accountant_has_a_finite_price_or_none(inner: Event) -> None:
 def test_it_is_charged_when_the_batch_opens_and_released_once() -> None:
     event = Sub("wor", 2, 4, Seq((G, P)))
     source = mechanisms(event)
-    batch = source.batch(event, rows=np.array([0, 2]))
+    batch = source.batch(event, replicates=np.array([0, 2]))
     assert [source._ledger.booked(r) for r in range(3)] == [(event,), (), (event,)]
     with pytest.raises(LedgerError, match="StatedPureDP now"):
         batch.above_threshold(values(batch, 2))

@@ -62,22 +62,22 @@ def test_running_sums_that_are_handed_out_again_cost_what_the_noise_would_have_t
     terms = FixedEvents((Gaussian(1.0),))
     true = Transcript(Ledger(terms, 3), 1)
     found = summed(true, values)
-    again = Transcript(Ledger(terms, 3), 1, of=true)
+    again = Transcript(Ledger(terms, 3), 1, first_run=true)
     assert np.array_equal(summed(again, others), found)
     tree, sigma = binary_tree(3), float(binary_tree(3).sensitivity())
     for source, sequence in ((true, values), (again, others)):
         draws = np.linalg.solve(tree.decoder(), (np.array(found) - np.cumsum(sequence)[:, None]) / sigma)
-        assert source.fixed == pytest.approx(-(draws**2).sum(axis=0) / 2 - 3 * math.log(sigma))
+        assert source.public_log_density == pytest.approx(-(draws**2).sum(axis=0) / 2 - 3 * math.log(sigma))
 
 
 def test_a_run_that_asks_for_something_else_departs() -> None:
     terms = FixedEvents((Laplace(1.0), Laplace(1.0)))
     true = Transcript(Ledger(terms, 3), 1)
     true.laplace(Query(np.zeros((3, 2)), 1.0, "l1"), Laplace(1.0))
-    again = Transcript(Ledger(terms, 3), 1, of=true)
+    again = Transcript(Ledger(terms, 3), 1, first_run=true)
     with pytest.raises(ReplayMismatch, match="release 1"):
         again.laplace(Query(np.zeros((3, 1)), 1.0, "l1"), Laplace(1.0))
-    again = Transcript(Ledger(terms, 3), 1, of=true)
+    again = Transcript(Ledger(terms, 3), 1, first_run=true)
     again.laplace(Query(np.zeros((3, 2)), 1.0, "l1"), Laplace(1.0))
     with pytest.raises(ReplayMismatch, match="release 2"):
         again.laplace(Query(np.zeros((3, 2)), 1.0, "l1"), Laplace(1.0))

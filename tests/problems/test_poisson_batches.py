@@ -28,8 +28,8 @@ def sampled(inner: Event, m: int = M, n: int = N) -> Sub:
     return Sub("poisson", m, n, inner)
 
 
-def opened(event: Event, replicates: int = 3, table: int | None = N, seed: int = SEED) -> Batch:
-    return Mechanisms(Ledger(FixedEvents((event,)), replicates), seed).batch(event, table=table)
+def opened(event: Event, replicates: int = 3, table_rows: int | None = N, seed: int = SEED) -> Batch:
+    return Mechanisms(Ledger(FixedEvents((event,)), replicates), seed).batch(event, table_rows=table_rows)
 
 
 # ------------------------------------------------------------------------------------------------ who is in the batch
@@ -64,7 +64,7 @@ def test_a_replicate_draws_its_batch_whatever_the_others_do() -> None:
         rows = [batch.indices[r, batch.taken[r]].tolist() for batch in (wide, narrow)]  # type: ignore[index]
         assert rows[0] == rows[1]
     single = Mechanisms(Ledger(FixedEvents((sampled(Laplace(1.0)),)), 9), SEED)
-    alone = single.batch(sampled(Laplace(1.0)), rows=np.array([5]), table=N)
+    alone = single.batch(sampled(Laplace(1.0)), replicates=np.array([5]), table_rows=N)
     assert alone.indices[0, alone.taken[0]].tolist() == wide.indices[5, wide.taken[5]].tolist()  # type: ignore[index]
 
 
@@ -80,9 +80,9 @@ def test_a_gradient_does_not_depend_on_the_other_replicates_batches() -> None:
 def test_a_table_smaller_than_declared_has_smaller_batches_and_an_empty_one_none() -> None:
     """Neighbours have different numbers of rows; the event is the same."""
     event = sampled(Laplace(1.0), m=20)
-    sizes = opened(event, 4000, table=10).taken.sum(axis=1)  # type: ignore[union-attr]
+    sizes = opened(event, 4000, table_rows=10).taken.sum(axis=1)  # type: ignore[union-attr]
     assert abs(sizes.mean() - 5) < 4 * math.sqrt(2.5 / 4000)
-    empty = opened(event, table=0)
+    empty = opened(event, table_rows=0)
     assert empty.indices is not None and empty.indices.shape == (3, 0)
 
 
@@ -148,7 +148,7 @@ def test_what_the_planner_plans_is_what_is_drawn(budget: object, noise: str) -> 
     source = Mechanisms(Ledger(FixedEvents(events), 3), SEED)
     units = streams(SEED, Purpose.NOISE, 3)
     for event in events:
-        batch = source.batch(event, table=ROWS)
+        batch = source.batch(event, table_rows=ROWS)
         query = problem.mean_gradient(x, batch, "l1" if noise == "laplace" else "l2")
         assert query.sensitivity == pytest.approx(means.sensitivity, rel=1e-15)
         released = batch.laplace(query) if noise == "laplace" else batch.gaussian(query)
@@ -173,7 +173,7 @@ def test_relations_are_never_mixed() -> None:
     for events, relation in (((poisson, whole), "add/remove-one"), ((wor, whole), "replace-one")):
         source = Mechanisms(Ledger(FixedEvents(events), 1), 0)
         assert source._ledger.relation == relation
-        batch = source.batch(events[0], table=N if relation == "add/remove-one" else None)
+        batch = source.batch(events[0], table_rows=N if relation == "add/remove-one" else None)
         query = problem.mean_gradient(x, batch, "l2")
         other = "replace-one" if relation == "add/remove-one" else "add/remove-one"
         with pytest.raises(LedgerError, match=relation):
@@ -190,7 +190,7 @@ def test_relations_are_never_mixed() -> None:
 def test_poisson_batches_need_the_table_and_others_do_not_take_it() -> None:
     event = sampled(Laplace(1.0))
     for act in (
-        partial(opened, event, table=None),
+        partial(opened, event, table_rows=None),
         partial(opened, Laplace(1.0)),
         partial(opened, Sub("wor", 2, 9, event.inner)),
     ):

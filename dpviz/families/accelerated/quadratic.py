@@ -100,11 +100,11 @@ def moments(
                     covariance = var[current]
                 # The mean follows the recursion without noise, from the two iterates before the segment.
                 memory = [phi1 * x[current] + phi2 * x[previous], phi2 * x[current]]
-                x[new] = recursion([phi1, phi2], force=np.zeros(segment.stop - current), memory=memory)
+                x[new] = recursion([phi1, phi2], force=np.zeros(segment.stop - current), past_terms=memory)
                 state = (var[current], covariance, var[previous])
                 var[new] = _segment_variances(phi1, phi2, innovation[segment], state)
                 # Cov(x_{t+1}, x_t) = phi1 Var(x_t) + phi2 Cov(x_t, x_{t-1}), up to the end of the segment.
-                covariance = recursion([phi2], force=phi1 * var[segment], memory=[phi2 * covariance])[-1]
+                covariance = recursion([phi2], force=phi1 * var[segment], past_terms=[phi2 * covariance])[-1]
     return mean, variance
 
 
@@ -179,7 +179,7 @@ def adjoint_weights(steps: Steps, kind: Kind, eigenvalues: ArrayLike) -> Floats:
             start = segment.start
             phi1, phi2 = _coefficients(steps, kind, start, eigenvalue)
             # Backwards the derivatives follow the autoregression of the iterates; values[0] belongs to the last step.
-            values = recursion([phi1, phi2], force=np.zeros(segment.stop - start), memory=response.tolist())
+            values = recursion([phi1, phi2], force=np.zeros(segment.stop - start), past_terms=response.tolist())
             weights[segment] += eigenvalue / 2 * values[::-1] ** 2
             # The iterate before the segment enters its first step by phi1, and the step after that by phi2. If the
             # segment has a single step, that one is in the next segment.

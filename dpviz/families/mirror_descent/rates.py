@@ -22,7 +22,7 @@ from dpviz.families.mirror_descent.theory import (
     maurey_gradient_bias,
     mean_batches,
 )
-from dpviz.privacy.accounting.closed_forms import advanced_draw
+from dpviz.privacy.accounting.closed_forms import advanced_step_epsilon
 
 Result = Literal[
     "bilinear",
@@ -47,7 +47,7 @@ def tau_paper(
     different numbers of draws, their mean.
     """
     total_draws = 2 * draws * np.asarray(rounds, float)
-    epsilon_of_draw = advanced_draw(epsilon, total_draws, delta)  # ε/√(8 · 2TK ln(1/δ))
+    epsilon_of_draw = advanced_step_epsilon(epsilon, total_draws, delta)  # ε/√(8 · 2TK ln(1/δ))
     return np.asarray(epsilon_of_draw * np.asarray(batch, float) / (4 * lipschitz))
 
 
@@ -56,7 +56,7 @@ def tau_paper_anytime(batch: int, epsilon: float, delta: float, lipschitz: float
 
     Each draw is counted as 8 L0 τ/B-DP, which is twice its cost (E4).
     """
-    epsilon_of_draw = advanced_draw(epsilon, draws, delta)
+    epsilon_of_draw = advanced_step_epsilon(epsilon, draws, delta)
     return np.asarray(epsilon_of_draw * batch / (8 * lipschitz))
 
 
@@ -77,7 +77,7 @@ def tau_paper_synthetic(rounds: ArrayLike, n: int, epsilon: float, delta: float,
     Every draw is counted as 2 τ T/n-DP, the range in the last round, though ranges grow from 0 (E12). draws : K.
     """
     rounds = np.asarray(rounds, float)
-    epsilon_of_draw = advanced_draw(epsilon, rounds * draws, delta)
+    epsilon_of_draw = advanced_step_epsilon(epsilon, rounds * draws, delta)
     return np.asarray(epsilon_of_draw * n / (2 * rounds))
 
 

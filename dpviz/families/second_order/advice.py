@@ -180,7 +180,7 @@ def budget_for(plan: Plan, factor: float) -> str:
         currency, total = "mu", accountants.total(statement.events, "mu")
     unit, control = currencies.UNITS[currency], statement.budget.controls()[0]  # the first control is of the amount
     larger_total = total * factor ** (2 / unit.power)  # ρ and μ² go with 1/noise²
-    one_release = unit.stated(larger_total)  # that costs as much as the run
+    one_release = unit.event_of_cost(larger_total)  # that costs as much as the run
     needed = statement.budget.spent((one_release,), statement.facts.released)
     assert control.high is not None
     return f"{control.symbol} = {short_up(needed)}" if needed <= control.high else ""

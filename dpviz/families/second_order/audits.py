@@ -21,7 +21,7 @@ from dpviz.datasets import UploadedTable
 from dpviz.families.second_order.methods.algorithms import MiniBatch, NonconvexMethod, PerturbedDescent, ShortStep
 from dpviz.families.second_order.methods.trust_region import LineSearch, MiniBatchTrustRegion, TrustRegion
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP
-from dpviz.privacy.verification.broken import QuietBeside
+from dpviz.privacy.verification.broken import QuietOffDiagonal
 from dpviz.problems.nonconvex.nonconvex import RobustComponent
 
 ROWS = 20
@@ -132,4 +132,4 @@ CASES: tuple[Case, ...] = (
 
 (SOUND,) = (case for case in CASES if case.name == "short_step_curvature")
 # The case whose source of noise has the mistake, and the same case without it.
-BROKEN = load(__package__, {"quiet_beside": (replace(SOUND, source=QuietBeside), SOUND)})
+BROKEN = load(__package__, {"quiet_beside": (replace(SOUND, source=QuietOffDiagonal), SOUND)})

@@ -30,7 +30,7 @@ from dpviz.privacy.events import (
     StatedApproximateDP,
     StatedZCDP,
     Sub,
-    objects,
+    distinct_objects,
     of_each,
     relation,
 )
@@ -84,8 +84,8 @@ def spent(events: Sequence[Event], currency: Currency) -> Floats:
     batches of the events hold under different neighbouring relations.
     """
     unit = UNITS[currency]
-    _require_one_relation(objects(events))
-    return unit.added(np.array(of_each(events, unit.cost)))  # `of_each` computes the cost once per object
+    _require_one_relation(distinct_objects(events))
+    return unit.running_totals(np.array(of_each(events, unit.cost)))  # `of_each` computes the cost once per object
 
 
 def _require_one_relation(events: Collection[Event]) -> None:
@@ -153,7 +153,7 @@ def tightest(
     best: Method = min(finite, key=finite.__getitem__, default="basic")
     reached_precision: Precision = "normal"
     if precision == "fine" and best in finite:  # otherwise no method proves an ε
-        guess = finite.get("pld", bounds[best]) - prior_epsilon
+        guess = finite.get("pld", bounds[best]) - prior_epsilon  # of `events` alone
         fine_epsilon = _fine_epsilon(tuple(events), delta, guess)
         if fine_epsilon is not None:
             finite["pld"] = min(prior_epsilon + fine_epsilon, bounds["pld"])
@@ -205,14 +205,14 @@ def _fine_epsilon(events: tuple[Event, ...], delta: float, guess: float) -> floa
     """
     if not events or guess == 0:
         return 0.0
-    distinct = {release for event in objects(events) for release, _ in releases_of(event)}
+    distinct = {release for event in distinct_objects(events) for release, _ in releases_of(event)}
     if total(events, "mu") < math.inf and all(isinstance(release, Gaussian) for release in distinct):
         return epsilon(events, delta, "gdp")
     if len(distinct) > MOST_FINE:
         return None  # nearly equal events would be rounded to equal ones, at a larger error than that of the grid
     try:
         runs, _ = runs_of(events, MOST_FINE)
-        return fine.epsilon(pld.counted(runs), delta, guess)
+        return fine.epsilon(pld.release_counts(runs), delta, guess)
     except pld.AccountingLimit:
         return None
 
@@ -321,8 +321,8 @@ def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) ->
     n_integrals = sum(map(_is_integrated, {event for event, _ in runs}))  # events whose divergences are integrals
     if n_integrals:  # these take long, so fewer different events are allowed
         runs, ends = runs_of(events, MOST_EXACT)
-    index_of_event: dict[Event, int] = {}
-    event_of_run = np.array([index_of_event.setdefault(event, len(index_of_event)) for event, _ in runs])
+    index_of_event = {event: i for i, event in enumerate(dict.fromkeys(event for event, _ in runs))}
+    event_of_run = np.array([index_of_event[event] for event, _ in runs])
     divergences = _divergences(list(index_of_event))
     orders = closed_forms.ORDERS
     if len(index_of_event) > MOST_EXACT or n_integrals:
@@ -369,7 +369,7 @@ def _divergences(events: Sequence[Event]) -> Callable[[Floats], Floats]:
             indices_of_formula.setdefault(formula, []).append(i)
     others = [i for i, event in enumerate(events) if isinstance(event, Parallel) or _is_integrated(event)]
 
-    def table(orders: Floats) -> Floats:
+    def divergences_at(orders: Floats) -> Floats:
         result = orders * slope  # (events, k); infinite for those of a formula and of `others`
         for formula, indices in indices_of_formula.items():
             result[indices] = formula(pure[indices], orders)
@@ -377,7 +377,7 @@ def _divergences(events: Sequence[Event]) -> Callable[[Floats], Floats]:
             result[i] = per_event.rdp(events[i], orders)
         return result
 
-    return table
+    return divergences_at
 
 
 def _is_integrated(event: Event) -> bool:
@@ -443,7 +443,7 @@ def _without_failures(events: tuple[Event, ...]) -> tuple[tuple[Event, ...], Flo
     At worst, an (ε, δ)-DP release fails openly, which means that it reveals everything, with probability δ, and is ε-DP
     otherwise (Kairouz, Oh, Viswanath 2015).
     """
-    if not any(isinstance(event, (StatedApproximateDP, Seq, Repeat, Parallel)) for event in objects(events)):
+    if not any(isinstance(event, (StatedApproximateDP, Seq, Repeat, Parallel)) for event in distinct_objects(events)):
         return events, np.zeros(len(events) + 1)
-    certain, logs = zip(*of_each(events, per_event.without_failure), strict=True)
-    return certain, np.cumsum([0.0, *logs])
+    without_failure, log_probabilities = zip(*of_each(events, per_event.without_failure), strict=True)
+    return without_failure, np.cumsum([0.0, *log_probabilities])

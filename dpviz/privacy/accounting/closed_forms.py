@@ -66,6 +66,7 @@ def _wide_gdp_logdelta(mu: float, epsilon: Floats) -> Floats:
     `gdp_delta`, computed from their logarithms."""
     log_first = log_ndtr(mu / 2 - epsilon / mu)
     log_second = epsilon + log_ndtr(-mu / 2 - epsilon / mu)
+    # `fmin` makes 0 of the nan where both logarithms are -∞.
     return np.asarray(log_first + np.log1p(-np.exp(np.fmin(log_second - log_first, 0.0))))
 
 
@@ -95,7 +96,7 @@ def gdp_tradeoff(mu: float, false_positive_rates: ArrayLike) -> Floats:
     return ndtr(-ndtri(alpha) - mu) if mu < math.inf else np.zeros_like(alpha)
 
 
-def _log_delta(mu: float, delta: float) -> float:
+def _log_target(mu: float, delta: float) -> float:
     """Return ln delta, lowered by the rounding error of `gdp_logdelta`, so that roots err on the safe side.
 
     For large μ the error grows with μ, because μ/2 - ε/μ cancels.
@@ -110,7 +111,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
         return 0.0
     if delta <= 0 or mu > 1e150:  # Gaussian noise has no pure ε; and μ² would overflow
         return math.inf
-    target = _log_delta(mu, delta)
+    target = _log_target(mu, delta)
 
     def excess(ratio: float) -> float:
         """Return ln δ(ε) - ln delta at ε = ratio · μ."""
@@ -145,10 +146,10 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     def excess(log_mu: float) -> float:
         """Return ln δ(ε) of the Gaussian mechanism with μ = e^log_mu less ln delta."""
         mu = math.exp(log_mu)
-        return max(float(gdp_logdelta(mu, epsilon)), -1e6) - _log_delta(mu, delta)  # finite for the root finder
+        return max(float(gdp_logdelta(mu, epsilon)), -1e6) - _log_target(mu, delta)  # finite for the root finder
 
     # At the lower end even δ(0) = 2 Φ(μ/2) - 1 < μ/√(2π) is at most delta, with room for the errors of rounding that
-    # `_log_delta` subtracts. The search for the upper end begins at μ = √(2ε), where the first term of δ(ε) is ½.
+    # `_log_target` subtracts. The search for the upper end begins at μ = √(2ε), where the first term of δ(ε) is ½.
     low = math.log(delta) * (1 + 1e-11) + math.log(2 * math.pi) / 2 - 1e-9
     high = max(low, math.log(max(2 * epsilon, 1e-300)) / 2)
     while excess(high) < 0:
@@ -177,8 +178,8 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         a = math.exp(log_a)
         return a * (a * rho) + math.log1p(a) - log_inverse_delta
 
-    # The root of a² ρ + ln(1 + a) = ln(1/δ) is enclosed: at `low`, a is put for ln(1 + a), which is smaller; at `high`,
-    # one of the two terms alone is ln(1/δ).
+    # The root of a² ρ + ln(1 + a) = ln(1/δ) is enclosed: `low` solves it with a in place of the smaller ln(1 + a), and
+    # `high` makes one of the two terms alone ln(1/δ).
     low = math.log(2 * log_inverse_delta / (1 + math.sqrt(1 + 4 * rho * log_inverse_delta))) - 1e-9
     high = min((math.log(log_inverse_delta) - math.log(rho)) / 2, math.log(math.expm1(min(log_inverse_delta, 700.0))))
     high += 1e-9
@@ -483,7 +484,7 @@ def advanced_sum(squares: ArrayLike, linear: ArrayLike, slack: ArrayLike) -> Flo
     return np.asarray(np.sqrt(2 * np.log(1 / np.asarray(slack)) * squares) + linear)
 
 
-def advanced_draw(epsilon: float, steps: ArrayLike, slack: float) -> Floats:
+def advanced_step_epsilon(epsilon: float, steps: ArrayLike, slack: float) -> Floats:
     """Return the pure ε of each of k = `steps` releases that are (epsilon, slack)-DP together: ε/(2 √(2k ln(1/δ'))).
 
     This is Corollary 3.21 of Dwork and Roth 2014 with δ' = `slack`, by which papers set the noise of each draw; it is
@@ -572,20 +573,21 @@ def _binomial(steps: int, log_odds: float) -> tuple[np.ndarray, Floats]:
     return counts, mass / mass.sum()
 
 
-def recursion(coefficients: Sequence[float], force: ArrayLike, memory: Sequence[float] = ()) -> Floats:
+def recursion(coefficients: Sequence[float], force: ArrayLike, past_terms: Sequence[float] = ()) -> Floats:
     """Solve the linear recursion y_t = f_t + Σ_k c_k y_{t-k}, t = 1, …, T, and return y, (T,).
 
     coefficients : c_1, c_2, …
     force : f, (T,).
-    memory : terms that are added to f_1, f_2, …: what values y_t at t ≤ 0 contribute. Without it these are 0.
+    past_terms : what values y_t at t ≤ 0 add to f_1, f_2, …; without them these values are 0.
 
     Values that overflow become inf or nan. The recursion is a triangular system with few diagonals, solved forwards by
     LAPACK. `scipy.signal.lfilter` solves it, too, but its package takes 0.7 s to import, while `scipy.linalg` is
     imported anyway.
     """
     right_side = np.array(force, dtype=np.float64)
-    past_terms = memory[: len(right_side)]
+    past_terms = past_terms[: len(right_side)]
     right_side[: len(past_terms)] += past_terms
+    # LAPACK stores the diagonal in row 0 of `band`, and the k-th one below it in row k.
     band = np.empty((len(coefficients) + 1, len(right_side)), order="F")
     band[0] = 1.0
     band[1:] = -np.asarray(coefficients, dtype=np.float64)[:, None]

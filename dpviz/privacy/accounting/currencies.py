@@ -42,7 +42,7 @@ class Unit:
     symbol, name, label : texts for the screen, for instance "ε", "pure ε", "ε".
     power : the power of the costs that adds up: 2 for μ, else 1.
     cost : function that returns the cost of one event; infinite if it has none.
-    stated : function that returns the event of a release of which only the cost is known, from that cost.
+    event_of_cost : function that returns the event of a release of which only the cost is known, from that cost.
     """
 
     symbol: str
@@ -50,13 +50,13 @@ class Unit:
     label: str
     power: int
     cost: Callable[[kinds.Event], float]
-    stated: Callable[[float], kinds.Event]
+    event_of_cost: Callable[[float], kinds.Event]
 
     def root(self, amount: float) -> float:
         """Return the cost whose power is `amount`, for instance μ from μ²."""
         return math.sqrt(amount) if self.power == 2 else amount
 
-    def added(self, costs: Floats) -> Floats:
+    def running_totals(self, costs: Floats) -> Floats:
         """Return the cost of the first 0, 1, …, k releases together, (k + 1,), from the cost of each, (k,)."""
         sums = np.cumsum(np.concatenate([[0.0], costs**self.power]))
         return np.sqrt(sums) if self.power == 2 else sums
@@ -84,7 +84,7 @@ def release(noise: Noise, currency: Currency, amount: float) -> kinds.Event:
     currency "epsilon", as it has no pure ε.
     """
     if noise == "any":
-        return UNITS[currency].stated(UNITS[currency].root(amount))
+        return UNITS[currency].event_of_cost(UNITS[currency].root(amount))
     kind = KINDS[noise]
     if currency == "epsilon":
         if kind is kinds.Gaussian:
@@ -93,7 +93,7 @@ def release(noise: Noise, currency: Currency, amount: float) -> kinds.Event:
     if kind is kinds.Gaussian:
         return kinds.Gaussian(math.sqrt(2 * amount if currency == "rho" else amount))
     assert kind is kinds.Laplace or kind is kinds.ExpMech  # for the type checker; ρ and μ² are inverted numerically
-    return _priced(kind, currency, amount, _PRICE_OF_SMALL[currency][noise])
+    return _event_of_price(kind, currency, amount, _PRICE_OF_SMALL[currency][noise])
 
 
 def stated_pure(currency: Currency, amount: float) -> kinds.StatedPureDP:
@@ -101,13 +101,13 @@ def stated_pure(currency: Currency, amount: float) -> kinds.StatedPureDP:
     is `amount`, up to rounding errors."""
     if currency == "epsilon" or amount == math.inf:  # the price is the ε, or both are infinite
         return kinds.StatedPureDP(amount)
-    return _priced(kinds.StatedPureDP, currency, amount, _PRICE_OF_SMALL[currency]["laplace"])
+    return _event_of_price(kinds.StatedPureDP, currency, amount, _PRICE_OF_SMALL[currency]["laplace"])
 
 
 K = TypeVar("K", bound=kinds.Laplace | kinds.ExpMech | kinds.StatedPureDP)
 
 
-def _priced(kind: type[K], currency: Currency, amount: float, small_factor: float) -> K:
+def _event_of_price(kind: type[K], currency: Currency, amount: float, small_factor: float) -> K:
     """Return the event of class `kind` whose price is `amount`, by root finding in the logarithm of its parameter.
 
     small_factor : the price of an event with a small parameter divided by the square of the parameter. For larger
@@ -163,7 +163,8 @@ def _refusal(event: kinds.Event, currency: Currency) -> Refusal:
     if refusals_inside:
         return refusals_inside[0]
     match event:
-        # The releases inside have costs. So one of them is Gaussian, or a stated ρ: others are amplified.
+        # The release inside has a cost, and yet the batch has none: so it has Gaussian noise or a stated ρ, whose costs
+        # sampling does not amplify.
         case kinds.Sub():
             kind = "finite" if currency == "mu" else "amplified"
             return Refusal(event, f"no {kind} {UNITS[currency].symbol} is known for batches")

@@ -50,19 +50,19 @@ def epsilon(counts: Mapping[Event, int], delta: float, guess: float) -> float | 
     events, times = list(counts), np.array(list(counts.values()))
     for fineness in FINENESS:
         try:
-            smallest = _descended(events, times, delta, guess, fineness)
+            smallest = _epsilon_on_grid(events, times, delta, guess, fineness)
             return smallest if smallest < math.inf else None
         except AccountingLimit:
             continue
     return None
 
 
-def _descended(events: Sequence[Event], times: np.ndarray, delta: float, guess: float, fineness: int) -> float:
+def _epsilon_on_grid(events: Sequence[Event], times: np.ndarray, delta: float, guess: float, fineness: int) -> float:
     """Return the smallest ε on one grid, with `fineness` cells for each one of the normal grid.
 
     A composition is accurate only near the loss `guess`. So if its ε is much smaller, it becomes the next guess.
     """
-    directions = pld.discretised(
+    directions = pld.plds_of_events(
         events, times, tail=TAIL * delta / int(times.sum()), coarser=1 / fineness, max_total_cells=MOST_CELLS
     )
     for _ in range(30):  # each guess is below the one before by 3 % at least; a limit, for time
@@ -99,7 +99,7 @@ def _composed(parts: Sequence[PLD], times: np.ndarray, delta: float, guess: floa
         raise AccountingLimit(f"{size} cells are too many")
     log_spectrum, angle = np.zeros(size // 2 + 1), np.zeros(size // 2 + 1)  # ln of the absolute value, and the phase
     for count, losses in zip(times, losses_of_parts, strict=True):
-        spectrum = rfft(losses.tilted(tilt, size))
+        spectrum = rfft(losses.tilted_masses(tilt, size))
         log_spectrum += count * np.log(np.maximum(np.abs(spectrum), 1e-300))
         angle += count * np.angle(spectrum)
     lowest = sum(int(count) * losses.first for count, losses in zip(times, losses_of_parts, strict=True))
@@ -163,7 +163,7 @@ class _Losses:
         top = float(terms.max())
         return top + math.log(float(np.exp(terms - top).sum()))
 
-    def tilted(self, exponent: float, size: int) -> Floats:
+    def tilted_masses(self, exponent: float, size: int) -> Floats:
         """Return the tilted masses ∝ p e^(exponent · loss), which sum to 1, on a window of `size` cells.
 
         Cell 0 has the lowest loss; masses beyond the end are added from the beginning on.

@@ -136,7 +136,8 @@ def rdp(event: Event, orders: Floats) -> Floats:
         case StatedPureDP() | StatedApproximateDP() | Sub():
             epsilon = pure(event)
             bound = np.full_like(orders, math.inf) if epsilon == math.inf else closed_forms.pure_rdp(epsilon, orders)
-            if isinstance(event, Sub) and isinstance(inner := dominating(event.inner), Gaussian):
+            inner = dominating(event.inner) if isinstance(event, Sub) else None
+            if isinstance(event, Sub) and isinstance(inner, Gaussian):
                 q = event.m / event.n
                 return np.minimum(bound, subsampled_rdp.gaussian(event.kind, q, inner.mu, tuple(orders.tolist())))
             return bound
@@ -170,8 +171,10 @@ def dominating(event: Event) -> Event:
             return StatedZCDP(rho(event))
         # Of blocks of one kind, with one number each, the one with the largest number, and so the largest ρ, dominates
         # the others.
-        is_ordered = len(set(singles)) == 1 or (len(kinds) == 1 and not kinds & {StatedApproximateDP, Parallel})
-        return max(singles, key=rho) if is_ordered else Parallel(tuple(singles))
+        are_of_one_number = len(kinds) == 1 and not kinds & {StatedApproximateDP, Parallel}
+        if are_of_one_number or len(set(singles)) == 1:
+            return max(singles, key=rho)
+        return Parallel(tuple(singles))
     times = event.times if isinstance(event, Repeat) else 1
     if times * len(singles) == 1:
         return singles[0]
@@ -247,7 +250,7 @@ def directions(event: Event) -> tuple[Profile, ...]:
         """Return the profile of Q against q P + (1-q) Q, (1 - a(1-q)) δ(ln(aq/(1 - a(1-q)))) while 1 - a(1-q) > 0, then
         0."""
         epsilon = np.asarray(epsilon, dtype=float)
-        reduction = np.maximum(np.expm1(-epsilon) / q, -1.0)  # 1 - a(1-q) = a q (1 + reduction)
+        reduction = np.maximum(np.expm1(-epsilon) / q, -1.0)  # 1 - a(1-q) = a q (1 + reduction), unless negative
         with np.errstate(divide="ignore"):
             return q * np.exp(np.minimum(epsilon, 700.0)) * (1 + reduction) * inner(-np.log1p(reduction))
 

@@ -120,6 +120,7 @@ def _positive_losses(profile: Profile, high: float, h: float) -> tuple[Floats, F
     # Without the subtraction, rounding would add a point if `high` is a multiple of h.
     delta = profile(h * np.arange(max(1, math.ceil(high / h - 1e-9)) + 1))
     falls = -np.diff(delta)
+    # -a_i s_(i-1) and -a_i s_i: a_i is divided by a_i - a_(i-1), which gives 1/(1 - e^-h), and by a_(i+1) - a_i.
     masses = falls / -math.expm1(-h)
     masses[:-1] -= falls[1:] / math.expm1(h)
     return delta, masses
@@ -208,7 +209,7 @@ def compose(counts: Counts, delta: float, max_cells: int = MOST_CELLS) -> tuple[
     too large, or if of an event only ρ is known; UserError if batches are drawn in two ways that hold under different
     neighbouring relations.
     """
-    merged = counted(counts)
+    merged = release_counts(counts)
     if not merged:
         raise ValueError("there is nothing to compose")
     relation(merged)  # raises UserError if batches hold under two of them
@@ -220,7 +221,7 @@ def epsilon_at(counts: Counts, delta: float) -> float:
 
     Raises the same errors as `compose`.
     """
-    merged = counted(counts)
+    merged = release_counts(counts)
     if any(parameter(event) == math.inf for event in merged):
         return math.inf
     if not merged:
@@ -274,9 +275,9 @@ def _epsilons(events: Sequence[Event], counts: np.ndarray, delta: float) -> Floa
 
     counts : (rows, events) how often each event occurs; no count decreases from one row to the next.
 
-    Rows of similar size are composed on one grid, whose step suits their losses. From the last row down, rows of one
-    event, of fewer than FEW and of more are kept apart; of the last, those go together whose standard deviations are
-    within a factor of 8.
+    Rows of similar size are composed as a group on one grid, whose step suits their losses. Groups are formed from the
+    last row down: of rows with FEW events or more, groups whose losses have standard deviations within a factor of 8;
+    then one group of the rows with 2 to FEW - 1 events, and one of those with a single event.
     """
     indices = np.flatnonzero(counts[-1])  # of the events that occur
     events, counts = [events[int(i)] for i in indices], counts[:, indices]
@@ -291,7 +292,7 @@ def _epsilons(events: Sequence[Event], counts: np.ndarray, delta: float) -> Floa
             start = int(np.searchsorted(steps, FEW))
             start = max(start, int(np.searchsorted(rough_variance[:end], rough_variance[end - 1] / 8**2)))
         else:
-            start = int(np.searchsorted(steps, min(2, last_steps)))  # rows of 2 to FEW - 1 events, or rows of one
+            start = int(np.searchsorted(steps, min(2, last_steps)))  # the first row of 2 events, or of one
         occurring = np.flatnonzero(counts[end - 1])
         if last_steps == 1:  # all these rows have the same event, as no count decreases
             epsilons[start:end] = _closed_epsilon(events[occurring[0]], delta)
@@ -321,7 +322,8 @@ def _compositions(
         raise AccountingLimit(f"delta = {delta} is outside the range that {steps} events allow")
     tail, coarser = TAIL * delta, 1.0
     while coarser <= COARSEST:
-        plds = discretised(events, last_counts, tail=tail / steps, coarser=coarser, max_cells=max_cells)  # by direction
+        # By direction, then by event.
+        plds = plds_of_events(events, last_counts, tail=tail / steps, coarser=coarser, max_cells=max_cells)
         # From row to row small parts occur in different numbers, so that only those of a single row can be one part.
         is_single = len(counts) == 1
         composition = _with_few_parts(plds, last_counts, tail) if is_single else _Composition(plds, counts, tail)
@@ -438,7 +440,7 @@ def _wrapped(masses: Floats, size: int) -> Floats:
     return window.reshape(rounds, size).sum(axis=0) if rounds > 1 else window
 
 
-def discretised(
+def plds_of_events(
     events: Sequence[Event],
     counts: np.ndarray,
     tail: float,
@@ -468,8 +470,8 @@ def discretised(
     def on_grids(steps: Sequence[float]) -> list[tuple[PLD, ...]]:
         """Return the PLD of each event on a grid of its step, by direction; that of a symmetric pair is in both."""
         distributions = map(from_profiles, profiles, highest, steps)
-        repeated = (plds * (direction_count // len(plds)) for plds in distributions)
-        return list(zip(*repeated, strict=True))
+        in_all_directions = (plds * (direction_count // len(plds)) for plds in distributions)
+        return list(zip(*in_all_directions, strict=True))  # (directions, events) from (events, directions)
 
     # The standard deviations of the losses, from which the step follows, are computed on a coarse grid; two directions
     # need more cells, as one direction of a rare batch is more skewed than a symmetric pair.
@@ -486,7 +488,8 @@ def discretised(
         # Let the largest loss of a bounded event be a grid point: otherwise it would be rounded up at every step. Not
         # if it is smaller than a cell, as it may be in one of two directions: the other one would need many more cells.
         high, *_ = highest[0]
-        h = high / math.ceil(high / h) if high >= h else h
+        if high >= h:
+            h = high / math.ceil(high / h)
     return on_grids([h] * len(events))
 
 
@@ -502,19 +505,19 @@ def _step(deviations: Floats, counts: np.ndarray) -> float:
     cells = CELLS_PER_DEVIATION if counts.sum() >= FEW else CELLS_PER_DEVIATION_FEW
     order = np.argsort(deviations)
     s, k = deviations[order], counts[order].astype(float)
-    # Sums over the losses up to each one in this order.
-    number, deviation, variance = np.cumsum(k), np.cumsum(k * s), np.cumsum(k * s**2)
+    # Sums over the losses up to each one in this order: their number, Σ s and Σ s².
+    number, deviation_sum, variance_sum = np.cumsum(k), np.cumsum(k * s), np.cumsum(k * s**2)
     # With h = √(V/N)/cells, rounding widens the spread √V of all N losses by about (N h²/6)/(2 √V) = √V/(12 cells²).
     # Four times that is allowed, a heuristic.
-    widening = math.sqrt(variance[-1]) / (3 * cells**2)
-    added_variance = 2 * widening * np.sqrt(variance) + widening**2  # (√v + widening)² - v
+    widening = math.sqrt(variance_sum[-1]) / (3 * cells**2)
+    added_variance = 2 * widening * np.sqrt(variance_sum) + widening**2  # (√v + widening)² - v
     # Rounding to the grid adds to the variance of one loss about h²/6, or h s if s is far below h. So number · h²/6 and
-    # deviation · h both bound what it adds in all, and the larger h of the two that they allow will do.
-    by_cells, by_deviations = np.sqrt(6 * added_variance / number), added_variance / deviation
+    # deviation_sum · h both bound what it adds in all, and the larger h of the two that they allow will do.
+    by_cells, by_deviations = np.sqrt(6 * added_variance / number), added_variance / deviation_sum
     allowed_steps = np.maximum(by_cells, by_deviations)
     # That more than 40 losses take the same of two values has a probability below 2^-40, which is below every δ here.
     relevant_steps = allowed_steps[number[-1] - number <= 40]
-    return min(math.sqrt(variance[-1] / number[-1]) / cells, float(relevant_steps.min()))
+    return min(math.sqrt(variance_sum[-1] / number[-1]) / cells, float(relevant_steps.min()))
 
 
 def _upper_end(parts: Sequence[PLD], counts: np.ndarray, tail: float) -> int:
@@ -533,7 +536,7 @@ def _upper_end(parts: Sequence[PLD], counts: np.ndarray, tail: float) -> int:
     single_exponent = 2 / (parts[0].h * np.abs(ends).max())
     exponents = np.geomspace(min(normal_exponent / 16, single_exponent), 4 * normal_exponent, 24)
     rough = sum(count * _cumulant(*_in_blocks(part), exponents) for count, part in zip(counts, parts, strict=True))
-    best = exponents[[int(np.argmin((rough + math.log(2 / tail)) / exponents))]]
+    best = exponents[[int(np.argmin((rough + math.log(2 / tail)) / exponents))]]  # (1,)
     exact = sum(count * _cumulant(part.losses, part.p, best) for count, part in zip(counts, parts, strict=True))
     bound = float((exact[0] + math.log(2 / tail)) / best[0]) / parts[0].h
     return min(math.ceil(bound), int(np.abs(counts @ ends).max()))
@@ -542,7 +545,8 @@ def _upper_end(parts: Sequence[PLD], counts: np.ndarray, tail: float) -> int:
 def _cumulant(losses: Floats, masses: Floats, exponents: Floats) -> Floats:
     """Return max(0, ln E e^(θ L)) of the finite losses L for each exponent θ, (k,).
 
-    The maximum with 0 makes k times the result an upper bound for the sum of any j ≤ k equal losses, too.
+    Because of the maximum with 0, k times the result is an upper bound of ln E e^(θ S), S the sum of any j ≤ k such
+    losses.
     """
     has_mass = masses > 0
     if not has_mass.any():  # it fails almost surely, and all its mass is at +∞
@@ -584,14 +588,16 @@ def _inverse(profile: Profile, high: float, delta: float) -> float:
     return root * (1 + 2e-14)  # rounded up by more than the root's tolerance
 
 
-def counted(counts: Counts) -> dict[Event, int]:
+def release_counts(counts: Counts) -> dict[Event, int]:
     """Return how often each distinct release occurs in all, each in the simplified form of `rounding.simplified`.
 
     counts : events with their numbers; a `Seq` or `Repeat` counts as the releases inside it, a number of 0 not at all.
     """
     merged: dict[Event, int] = {}
-    for event, count in counts.items() if isinstance(counts, Mapping) else counts:
-        for release, times in releases_of(event) if count else ():
+    pairs = counts.items() if isinstance(counts, Mapping) else counts
+    for event, count in pairs:
+        releases = releases_of(event) if count else []
+        for release, times in releases:
             release = simplified(release)
             merged[release] = merged.get(release, 0) + times * int(count)
     return merged

@@ -96,9 +96,8 @@ def log_strength(event: Event) -> float:
         return math.inf
     inner = event.inner if isinstance(event, Sub) else event
     if isinstance(inner, Parallel):
-        return max(
-            log_strength(replace(event, inner=block) if isinstance(event, Sub) else block) for block in inner.events
-        )
+        blocks = [replace(event, inner=block) if isinstance(event, Sub) else block for block in inner.events]
+        return max(map(log_strength, blocks))
     if isinstance(inner, StatedZCDP):  # as Gaussian noise of μ = √(2ρ); sampling does not amplify a ρ
         return math.log(2 * value) / 2
     if not isinstance(event, Sub):
@@ -131,16 +130,16 @@ def rounded_up(runs: Iterable[tuple[Event, int]], ratio: float = 1.02) -> list[t
     for i, event in enumerate(simple):
         families.setdefault(_family(event), []).append(i)
     strengths = [np.array([log_strength(simple[i]) for i in members]) for members in families.values()]
-    heads = np.arange(len(distinct))  # for each event, the index of the one that replaces it
+    replaced_by = np.arange(len(distinct))  # for each event, the index of the one that replaces it
     for attempt in itertools.count():
         step = math.log(ratio) * 1.1 ** max(0, attempt - 1)  # the second attempt changes the distances instead
         for members, strength in zip(families.values(), strengths, strict=True):
             # From the second attempt on, weak events are rounded more roughly than strong ones.
             distances = _flattened(strength) if attempt else strength
-            heads[members] = np.array(members)[_heads(strength, distances, step)]
-        if len(np.unique(heads)) <= max(MOST_GROUPS, len(families)):  # each family keeps one event at least
+            replaced_by[members] = np.array(members)[_replacements(strength, distances, step)]
+        if len(np.unique(replaced_by)) <= max(MOST_GROUPS, len(families)):  # each family keeps one event at least
             break
-    replacement = {event: simple[head] for event, head in zip(distinct, heads, strict=True)}
+    replacement = {event: simple[index] for event, index in zip(distinct, replaced_by, strict=True)}
     return merged_runs((replacement[event], count) for event, count in runs)
 
 
@@ -167,7 +166,7 @@ def _family(event: Event) -> tuple[object, ...]:
     return type(inner), batch, inner.delta if isinstance(inner, StatedApproximateDP) else 0.0
 
 
-def _heads(strengths: Floats, distances: Floats, step: float) -> np.ndarray:
+def _replacements(strengths: Floats, distances: Floats, step: float) -> np.ndarray:
     """Return, for each entry, the index of the entry that replaces it, such that few are left.
 
     The replacement is at least as strong, and at most `step` away: from the strongest entry down, each group of entries
@@ -178,14 +177,14 @@ def _heads(strengths: Floats, distances: Floats, step: float) -> np.ndarray:
     """
     order = np.argsort(strengths, kind="stable")
     ascending = distances[order]
-    heads = np.empty(len(order), dtype=int)
+    replaced_by = np.empty(len(order), dtype=int)
     last = len(order) - 1
     while last >= 0:
         # The minimum ends the loop even if rounding has disturbed the order of the distances.
         first = min(int(np.searchsorted(ascending, ascending[last] - step)), last)
-        heads[order[first : last + 1]] = order[last]
+        replaced_by[order[first : last + 1]] = order[last]
         last = first - 1
-    return heads
+    return replaced_by
 
 
 def _flattened(strengths: Floats) -> Floats:

@@ -84,13 +84,13 @@ def _log_excess(kind: str, q: float, mu: float, orders: Floats) -> Floats:
     # r > 1, the range of the integral for "wor", is z > μ/2.
     low, high = mu / 2 if kind == "wor" else -_REACH, float(orders.max()) * mu + _REACH
     panels = math.ceil((high - low) * max(0.5, mu / 2))  # of length 2/max(1, μ) at most, in which ln r is smooth
-    half_panel = (high - low) / panels / 2
+    half_panel = (high - low) / panels / 2  # the middle of panel i is at low + half_panel (2i + 1)
     z = (low + half_panel * (2 * np.arange(panels)[:, None] + 1 + _NODES)).ravel()
     log_weights = -(z**2) / 2 + np.log(np.tile(_WEIGHTS, panels)) + math.log(half_panel / math.sqrt(2 * math.pi))
     u = mu * z - mu**2 / 2
     log_r = np.where(u < 30, np.log1p(q * np.expm1(np.minimum(u, 30.0))), np.logaddexp(math.log1p(-q), math.log(q) + u))
-    log_integrand = (_log_wor if kind == "wor" else _log_poisson)(log_r, orders[:, None])
-    terms = log_integrand + log_weights
+    log_integrand = _log_wor if kind == "wor" else _log_poisson
+    terms = log_integrand(log_r, orders[:, None]) + log_weights
     top = terms.max(axis=1)  # taken out of the sum, so that nothing overflows
     return np.asarray(top + np.log(np.exp(terms - top[:, None]).sum(axis=1)))
 

@@ -1,12 +1,12 @@
 """Budgets in currencies whose costs add up over releases: ε, ρ, μ (as squares), and Rényi divergences of one order.
 
-`Budget` documents the methods. In short: an amount is a cost in the unit that adds up, `stated` its number as users
-state it; `gaussian_rho` is the ρ of the Gaussian noise that costs an amount, `about_rho` an estimate for other noise;
+`Budget` documents the methods. In short: an amount is a cost in the unit that adds up; `gaussian_rho` is the ρ of the
+Gaussian noise that costs an amount, `about_rho` an estimate for other noise;
 `total_epsilon` and `total_rho` are a Σ ε and a Σ ε²/2 of Laplace releases that surely meet the budget; `tradeoff` is
-f(α) of the best test, `least` the smallest limit that allows an event's probabilities on neighbouring data, `doubt` 1 -
-advantage without cancellation; `to_…` is what every algorithm with the guarantee has in another currency, `tells` the
-names of those of these numbers from which the guarantee follows back, `limit_at` the ε that a run may spend at δ;
-`of_row` is the budget that, met for one row, meets this one for all k rows of a person.
+f(α) of the best test, `smallest_limit` the smallest one that allows an event's probabilities on neighbouring data,
+`doubt` 1 - advantage without cancellation; `to_…` is what every algorithm with the guarantee has in another currency,
+`equivalent_readings` the names of those of these numbers from which the guarantee follows back, `limit_at` the ε that a
+run may spend at δ; `per_row` is the budget that, met for one row, meets this one for all k rows of a person.
 """
 
 import math
@@ -25,7 +25,7 @@ from dpviz.privacy.accounting import accountants, closed_forms, per_event, rdp_t
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.budgets.base import Budget, Order
-from dpviz.privacy.events import Event, objects
+from dpviz.privacy.events import Event, distinct_objects
 from dpviz.specification import number
 
 (ndtr,) = lazy_functions("scipy.special", "ndtr")
@@ -48,16 +48,16 @@ class AdditiveBudget(Budget):
     def amount(self) -> float:
         return self.limit ** UNITS[self.currency].power
 
-    def stated(self, amount: float) -> float:
+    def in_unit_of_limit(self, amount: float) -> float:
         return UNITS[self.currency].root(amount)
 
     @classmethod
-    def of(cls, amount: float) -> Self:
+    def of_amount(cls, amount: float) -> Self:
         fields: dict[str, Any] = {cls.currency: UNITS[cls.currency].root(amount)}
         return cast(Self, cls.model_construct(**fields))
 
-    def of_row(self, rows_per_person: int) -> Self:
-        return self.of(self.amount / rows_per_person ** (1 if self.pure else 2))  # k rows have k ε, k² ρ, (k μ)²
+    def per_row(self, rows_per_person: int) -> Self:
+        return self.of_amount(self.amount / rows_per_person ** (1 if self.pure else 2))  # k rows have k ε, k² ρ, (k μ)²
 
     # The base class computes `spent` from `cost`; here it is the reverse, as accountants return ε, ρ or μ.
     def cost(self, events: tuple[Event, ...]) -> float:
@@ -103,7 +103,7 @@ class PureDP(AdditiveBudget):
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
         return closed_forms.pure_tradeoff(self.epsilon, false_positive_rates)
 
-    def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
+    def smallest_limit(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
         return audit.least_epsilon(rate, false_rate)
 
     def advantage(self) -> float:
@@ -129,7 +129,7 @@ class PureDP(AdditiveBudget):
     def to_renyi(self, order: Order) -> float:
         return closed_forms.pure_rdp(self.epsilon, np.array([order])).item()
 
-    def tells(self, delta: float, order: float) -> frozenset[str]:
+    def equivalent_readings(self, delta: float, order: float) -> frozenset[str]:
         return frozenset({"epsilon"})
 
     def limit_at(self, delta: float) -> float:
@@ -164,7 +164,7 @@ class ZeroConcentratedDP(AdditiveBudget):
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
         return rdp_tradeoffs.zcdp_tradeoff(self.rho, false_positive_rates)
 
-    def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
+    def smallest_limit(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
         return audit.least_rho(rate, false_rate)
 
     def advantage(self) -> float:
@@ -185,7 +185,7 @@ class ZeroConcentratedDP(AdditiveBudget):
     def to_renyi(self, order: Order) -> float:
         return order * self.rho
 
-    def tells(self, delta: float, order: float) -> frozenset[str]:
+    def equivalent_readings(self, delta: float, order: float) -> frozenset[str]:
         return frozenset({"rho", "renyi"})  # the bound on divergences is ρ times the order, so one order gives ρ
 
 
@@ -218,7 +218,7 @@ class GaussianDP(AdditiveBudget):
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
         return closed_forms.gdp_tradeoff(self.mu, false_positive_rates)
 
-    def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
+    def smallest_limit(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
         return audit.least_mu(rate, false_rate)
 
     def advantage(self) -> float:
@@ -241,7 +241,7 @@ class GaussianDP(AdditiveBudget):
     def to_renyi(self, order: Order) -> float:
         return order * self.mu**2 / 2
 
-    def tells(self, delta: float, order: float) -> frozenset[str]:
+    def equivalent_readings(self, delta: float, order: float) -> frozenset[str]:
         return frozenset({"mu", "epsilon_at_delta"})  # one point of the curve δ(ε) of Gaussian noise gives μ
 
 
@@ -274,10 +274,10 @@ class RenyiDP(Budget):
         """Return the sum of the events' divergences; they add up even if the events are chosen adaptively."""
         orders = np.array([self.order])
         times = Counter(map(id, events))  # by object, as a plan of equal steps repeats one
-        return math.fsum(times[id(event)] * per_event.rdp(event, orders).item() for event in objects(events))
+        return math.fsum(times[id(event)] * per_event.rdp(event, orders).item() for event in distinct_objects(events))
 
     def additive(self, prior: tuple[Event, ...] = ()) -> ZeroConcentratedDP:
-        return ZeroConcentratedDP.of(self.epsilon / self.order)  # ρ-zCDP has a divergence of at most α ρ
+        return ZeroConcentratedDP.of_amount(self.epsilon / self.order)  # ρ-zCDP has a divergence of at most α ρ
 
     def gaussian_rho(self, amount: float) -> float:
         return amount / self.order  # the divergence of Gaussian noise is α ρ
@@ -288,7 +288,7 @@ class RenyiDP(Budget):
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
         return rdp_tradeoffs.rdp_tradeoff([self.epsilon], [self.order], false_positive_rates)
 
-    def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
+    def smallest_limit(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
         return audit.least_renyi(rate, false_rate, self.order)
 
     @checked
@@ -301,7 +301,7 @@ class RenyiDP(Budget):
         # Divergences grow with the order, so one of a larger order bounds those of smaller ones.
         return self.epsilon if order <= self.order else None
 
-    def tells(self, delta: float, order: float) -> frozenset[str]:
+    def equivalent_readings(self, delta: float, order: float) -> frozenset[str]:
         return frozenset({"renyi"} if order == self.order else ())
 
     def own_order(self, order: float) -> float:

@@ -85,12 +85,12 @@ class Budget(Displayed, Specification):
         """The whole budget as an amount."""
         return self.limit
 
-    def stated(self, amount: float) -> float:
-        """Return an amount as the number that is stated: only μ is the root of its amount."""
+    def in_unit_of_limit(self, amount: float) -> float:
+        """Return an amount in the unit of `limit`: only μ is the root of its amount."""
         return amount
 
     @classmethod
-    def of(cls, amount: float) -> "Budget":
+    def of_amount(cls, amount: float) -> "Budget":
         """Return a budget of this amount, also out of its field's range. Raises TypeError if `currency` is None."""
         raise TypeError(f"{cls.name} is counted in none of ε, ρ and μ, so there is no amount {amount} of it")
 
@@ -107,7 +107,7 @@ class Budget(Displayed, Specification):
 
         prior : earlier releases on whose outcome the choice of `events` depends; their cost is included.
         """
-        return self.stated(self.cost((*prior, *events)))
+        return self.in_unit_of_limit(self.cost((*prior, *events)))
 
     def spent_when_stopped(self, events: Sequence[Event], whole: Sequence[Event], prior: Sequence[Event] = ()) -> float:
         """Return the cost, as `spent` does, of the first releases of a plan if the decision to stop depends on them.
@@ -124,7 +124,7 @@ class Budget(Displayed, Specification):
 
         The run may depend on their outcome. Raises UserError if nothing remains.
         """
-        total, used = self.amount, self._paid(prior)
+        total, used = self.amount, self._prior_cost(prior)
         if not total - used > _NOTHING_LEFT * total:  # also if the difference is not a number
             raise UserError(
                 "What was released before the run has used up the whole budget. Raise the budget, or go back to "
@@ -133,7 +133,7 @@ class Budget(Displayed, Specification):
             )
         return total - used
 
-    def _paid(self, prior: tuple[Event, ...]) -> float:
+    def _prior_cost(self, prior: tuple[Event, ...]) -> float:
         """Return the amount that `left` subtracts for the releases `prior`."""
         return self.cost(prior)
 
@@ -145,7 +145,7 @@ class Budget(Displayed, Specification):
         """
         return self
 
-    def of_row(self, rows_per_person: int) -> "Budget":
+    def per_row(self, rows_per_person: int) -> "Budget":
         """Return a budget that, met for one replaced row, meets this one for all rows of a person, k at most.
 
         rows_per_person : k. It follows from the guarantee alone, for any algorithm (THEORY.md, section 6). Raises
@@ -162,7 +162,7 @@ class Budget(Displayed, Specification):
     def share(self, fraction: Annotated[float, Between(0, 1, ends=True)], prior: tuple[Event, ...] = ()) -> "Budget":
         """Return a budget in ε, ρ or μ whose amount is this fraction of the amount that the releases `prior` leave."""
         total = self.additive(prior)
-        return total.of(total.left(prior) * fraction)
+        return total.of_amount(total.left(prior) * fraction)
 
     # -------------------------------------------------------------------------------------------- releases it pays for
 
@@ -220,7 +220,7 @@ class Budget(Displayed, Specification):
         """
 
     @abstractmethod
-    def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
+    def smallest_limit(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
         """Return the smallest `limit` with which the guarantee is compatible with the probabilities of an outcome.
 
         The outcome has the probability `rate` on one data set and `false_rate` on a neighbouring one. So an audit that
@@ -282,7 +282,7 @@ class Budget(Displayed, Specification):
         """Return a bound on the Rényi divergence of this order, of every algorithm with this guarantee, or None."""
         return None
 
-    def tells(self, delta: float, order: float) -> frozenset[str]:
+    def equivalent_readings(self, delta: float, order: float) -> frozenset[str]:
         """Return the names in `conversions.READINGS` whose number, at this δ and order, implies the whole guarantee."""
         return frozenset()
 
@@ -348,7 +348,7 @@ class NoPrivacy(Budget):
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
         return np.zeros_like(np.asarray(false_positive_rates, dtype=float))
 
-    def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
+    def smallest_limit(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
         return np.full(np.shape(rate), math.inf)
 
     def advantage(self) -> float:

@@ -2,12 +2,13 @@
 
 The cost of several releases is computed for all of them together. `Budget` documents the methods. In short: an amount
 is an ε at the budget's δ, or the true positive rate at its false positive rate; `spent_when_stopped` is what the first
-releases of a plan cost if the decision to stop depends on them, `_paid` what releases before a run take off the amount;
-`additive` is a budget in ρ or μ that implies this one; `gaussian_rho` is the ρ of the Gaussian noise that costs an
-amount; `total_epsilon` and `total_rho` are a Σ ε and a Σ ε²/2 of Laplace releases that surely meet the budget;
-`tradeoff` is f(α) of the best test, `least` the smallest limit that allows an event's probabilities on neighbouring
-data, `doubt` 1 - advantage without cancellation; `tells` names the numbers in other currencies from which the guarantee
-follows back, `own_delta` is the δ at which a run's ε is computed, `limit_at` the ε that it may spend at δ.
+releases of a plan cost if the decision to stop depends on them, `_prior_cost` the amount that releases before a run
+use up; `additive` is a budget in ρ or μ that implies this one; `gaussian_rho` is the ρ of the Gaussian noise that costs
+an amount; `total_epsilon` and `total_rho` are a Σ ε and a Σ ε²/2 of Laplace releases that surely meet the budget;
+`tradeoff` is f(α) of the best test, `smallest_limit` the smallest one that allows an event's probabilities on
+neighbouring data, `doubt` 1 - advantage without cancellation; `equivalent_readings` names the numbers in other
+currencies from which the guarantee follows back, `own_delta` is the δ at which a run's ε is computed, `limit_at` the ε
+that it may spend at δ.
 """
 
 import math
@@ -90,15 +91,15 @@ class ApproximateDP(Budget):
     def spent_when_stopped(self, events: Sequence[Event], whole: Sequence[Event], prior: Sequence[Event] = ()) -> float:
         return accountants.when_stopped(events, whole, self.delta, prior).epsilon
 
-    def _paid(self, prior: tuple[Event, ...]) -> float:
+    def _prior_cost(self, prior: tuple[Event, ...]) -> float:
         # Basic composition is the one method that allows a run to depend on the outcome of `prior`.
         return accountants.total(prior, "epsilon")
 
     def additive(self, prior: tuple[Event, ...] = ()) -> ZeroConcentratedDP:
         remaining = closed_forms.zcdp_rho(self.left(prior), self.delta)
-        return ZeroConcentratedDP.of(remaining + accountants.total(prior, "rho"))
+        return ZeroConcentratedDP.of_amount(remaining + accountants.total(prior, "rho"))
 
-    def of_row(self, rows_per_person: int) -> "ApproximateDP":
+    def per_row(self, rows_per_person: int) -> "ApproximateDP":
         """Return (ε/k, δ (e^(ε/k) - 1)/(e^ε - 1)). Raises UserError if this δ is too small to plan with."""
         if rows_per_person == 1:
             return self
@@ -161,7 +162,7 @@ class ApproximateDP(Budget):
         by_divergences = min(closed_forms.zcdp_epsilon(rho, self.delta), max(float(epsilons.min()), 0.0))
         return min(float(counts @ ranges), by_divergences)
 
-    def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
+    def smallest_limit(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
         return audit.least_epsilon(rate, false_rate, self.delta)
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
@@ -188,7 +189,7 @@ class ApproximateDP(Budget):
             return None
         return closed_forms.pure_epsilon(self.epsilon, (delta - self.delta) / (1 - self.delta))
 
-    def tells(self, delta: float, order: float) -> frozenset[str]:
+    def equivalent_readings(self, delta: float, order: float) -> frozenset[str]:
         return frozenset({"epsilon_at_delta"} if delta == self.delta else ())
 
     def own_delta(self, delta: float) -> float:
@@ -251,7 +252,7 @@ class TradeOff(Budget):
     def rough_cost(self, events: tuple[Event, ...]) -> float:
         return 1 - float(tradeoffs.tradeoff(events, self.false_positive_rate, pld.ROUGH_CELLS))
 
-    def _paid(self, prior: tuple[Event, ...]) -> float:
+    def _prior_cost(self, prior: tuple[Event, ...]) -> float:
         return math.inf if prior else 0.0  # rates do not add up, so no release may come before the run
 
     def additive(self, prior: tuple[Event, ...] = ()) -> GaussianDP:
@@ -266,7 +267,7 @@ class TradeOff(Budget):
             title="Not available in this currency",
         )
 
-    def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
+    def smallest_limit(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
         return audit.least_detection(rate, false_rate, self.false_positive_rate)
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
@@ -292,10 +293,12 @@ class TradeOff(Budget):
         is below 1 - delta."""
         if float(self.tradeoff(0.0)) < 1 - delta:
             return None
-        points = [(self.false_positive_rate, 1 - self.true_positive_rate)]
-        points.append(points[0][::-1])
+        rate, missed = self.false_positive_rate, 1 - self.true_positive_rate
+        points = [(rate, missed), (missed, rate)]
         # f consists of straight lines, height - slope α, so (1 - delta - f(α))/α is largest where two of them meet.
-        lines = [(0.0, 0.0), *((b / (1 - a), b / (1 - a)) for a, b in points), *((1.0, (1 - b) / a) for a, b in points)]
+        lines = [(0.0, 0.0)]  # (height, slope)
+        for a, b in points:
+            lines += [(b / (1 - a), b / (1 - a)), (1.0, (1 - b) / a)]  # from (a, b) through (1, 0), and through (0, 1)
         meetings = [(h - g) / (s - t) for (h, s), (g, t) in combinations(lines, 2) if s != t]
         alpha = np.array([1.0, *(a for a, _ in points), *(a for a in meetings if 0 < a < 1)])
         return math.log(max(1.0, float(((1 - delta - self.tradeoff(alpha)) / alpha).max())))

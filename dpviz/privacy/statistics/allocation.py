@@ -178,8 +178,8 @@ def _remaining(total: float, currency: Currency, stated: Sequence[Analysis]) -> 
     used = _price(joint_events(releases), currency)
     if used == math.inf:
         raise UserError(
-            f"{_no_cost(releases, currency)}, so nothing can be said of what is left of the total. State the total or "
-            "these analyses in another currency.",
+            f"{_no_cost_clause(releases, currency)}, so nothing can be said of what is left of the total. State the "
+            "total or these analyses in another currency.",
             title="Currencies do not fit",
         )
     if not total - used > 1e-9 * total:  # less is a rounding error
@@ -200,7 +200,7 @@ def _price(events: Sequence[Event], currency: Currency) -> float:
     return accountants.total(events, currency) ** UNITS[currency].power
 
 
-def _no_cost(releases: Sequence[tuple[Analysis, Event]], currency: Currency) -> str:
+def _no_cost_clause(releases: Sequence[tuple[Analysis, Event]], currency: Currency) -> str:
     """Return a clause for the screen that names the analyses whose releases have no cost in the currency."""
     names = [analysis.name for analysis, event in releases if UNITS[currency].cost(event) == math.inf]
     return f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no {UNITS[currency].name}"
@@ -262,7 +262,7 @@ def _split_composed(
     def excess(log_rho: float) -> float:
         """Return ln(spent / limit), both in the number that the budget states, such as the ε of (ε, δ)."""
         releases = [(share.analysis, share.event) for share in shares_of(math.exp(log_rho))]
-        spent = budget.stated(budget.cost(joint_events([*prior, *releases])))
+        spent = budget.in_unit_of_limit(budget.cost(joint_events([*prior, *releases])))
         if spent == math.inf:
             return 100.0  # far beyond the limit; the root finder needs finite numbers
         return math.log(max(spent, 1e-300) / budget.limit)  # to spend 0 is finite, too
@@ -339,5 +339,5 @@ def joint_guarantee(shares: Sequence[Share], delta: float) -> noisy_means.Guaran
     missing = dict(total.missing)
     for name in UNITS:
         if name in total.missing:
-            missing[name] = f"{_no_cost(releases, name)}. {total.missing[name]}"
+            missing[name] = f"{_no_cost_clause(releases, name)}. {total.missing[name]}"
     return replace(total, missing=MappingProxyType(missing))

@@ -60,16 +60,16 @@ def error_bound(noise: Noise, scale: float, values: int = 1) -> float:
 
 
 def _chance_of_excess(values: int) -> float:
-    """Return the probability with which each of k = `values` independent errors may exceed what all keep with 95 %."""
+    """Return the probability with which each of k = `values` independent errors may exceed a bound that all k together
+    keep with 95 % probability: 1 - 0.95^(1/k)."""
     return -math.expm1(math.log(CONFIDENCE) / values)
 
 
 def selection_bound(scale: float, candidates: int) -> float:
-    """Return by how much the utility of what the exponential mechanism selects is, with 95 % probability, at most below
-    the largest one.
+    """Return a 95 % bound on the gap between the largest utility and that which the exponential mechanism selects.
 
-    It is the k for which the bound P(k or more below) ≤ x/(1 + x) with x = (N - 1) e^(-k/scale) is 5 %, where N is the
-    number of candidates. scale : of the Gumbel noise that it amounts to, the range of the change over η.
+    It is the t for which the bound P(gap ≥ t) ≤ x/(1 + x) with x = (N - 1) e^(-t/scale) is 5 %, where N is the number
+    of candidates. scale : of the Gumbel noise that the mechanism adds to utilities, the range of their change over η.
     """
     return scale * math.log((candidates - 1) * CONFIDENCE / (1 - CONFIDENCE))
 
@@ -77,10 +77,10 @@ def selection_bound(scale: float, candidates: int) -> float:
 def ratio_bound(noise: Noise, scale: float, values: int = 1) -> float:
     """Return the t that, with 95 % probability, none of k = `values` noisy ratios is off by more than t/n.
 
-    A ratio is (S + X)/(n + Y), clipped to [-1, 1], with |S| ≤ n and independent noises X, Y of this scale. For n + Y >
-    0 it exceeds S/n by more than t/n only if X - cY > t for c = (S + t)/n, which the clip keeps at most 1; that is
-    likeliest at |c| = 1, where X - cY has the law of X + Y. The t solves P(|X + Y| ≤ t)^k = 0.95 (THEORY.md, section
-    11), where P(|X + Y| > t) is (1 + t/(2b)) e^(-t/b) for Laplace noise.
+    A noisy ratio is (S + X)/(n + Y), clipped to [-1, 1], with |S| ≤ n and independent noises X, Y of this scale. If n +
+    Y > 0, the ratio exceeds S/n by more than t/n only if X - cY > t, where c = (S + t)/n is at most 1 because of the
+    clip. This event is likeliest at |c| = 1, where X - cY has the law of X + Y. So t solves P(|X + Y| ≤ t)^k = 0.95
+    (THEORY.md, section 11), where P(|X + Y| > t) is (1 + t/(2b)) e^(-t/b) for Laplace noise.
     """
     if noise == "gaussian":
         return math.sqrt(2) * error_bound(noise, scale, values)
@@ -95,7 +95,7 @@ class Statistic(Specification):
     unit : unit of its error; empty if it is that of the column.
     column : name of the column that it reads; empty if that is its own name.
     from_data : True if its condition, keys, cut points or groups were read from the data, which no guarantee covers.
-    whole : True if released numbers are rounded to whole ones after the noise was added, which costs nothing.
+    is_rounded : True if released numbers are rounded to whole ones after the noise was added, which costs nothing.
 
     In its methods, scale : of the noise, in the unit of the numbers that get it. rows : n. relation : the neighbouring
     relation.
@@ -103,7 +103,7 @@ class Statistic(Specification):
 
     title: ClassVar[str] = ""
     unit: ClassVar[str] = ""
-    whole: ClassVar[bool] = False
+    is_rounded: ClassVar[bool] = False
     name: str = Field("Analysis", min_length=1, max_length=60)
     column: str = Field("", max_length=200)
     from_data: bool = False
@@ -122,8 +122,8 @@ class Statistic(Specification):
 
     @property
     @abstractmethod
-    def of(self) -> str:
-        """Text that names the reference, the number to which a relative error refers."""
+    def reference_name(self) -> str:
+        """Text that names the `reference`, the number to which a relative error refers."""
 
     @property
     def reads(self) -> str:
@@ -150,13 +150,13 @@ class Statistic(Specification):
         return rows
 
     @property
-    def reach(self) -> float:
-        """The largest possible error, relative to the reference (`of`)."""
+    def max_relative_error(self) -> float:
+        """The largest possible error, relative to the `reference`."""
         return 1.0
 
     @property
     @abstractmethod
-    def asked(self) -> str:
+    def description(self) -> str:
         """Text that describes the statistic with all declared numbers, as "Mean of values clipped to [0, 80]"."""
 
     @abstractmethod
@@ -165,10 +165,10 @@ class Statistic(Specification):
 
     def why(self, rows: int, relation: Relation = "replace-one") -> str:
         """Return sentences for the screen that explain the sensitivity in a table of this number of rows."""
-        return self._why(relation)
+        return self._why_template(relation)
 
-    def _why(self, relation: Relation) -> str:
-        """Return the sentences of `why` with names in place of numbers."""
+    def _why_template(self, relation: Relation) -> str:
+        """Return the sentences of `why`, with fields such as {width} for numbers."""
         return _WHY[relation][self.title]
 
     def is_ratio(self, relation: Relation) -> bool:
@@ -176,9 +176,11 @@ class Statistic(Specification):
         return False
 
     def rows_needed(self, noise: Noise, scale: float, rows: int, relation: Relation, relative: float) -> int:
-        """Return the smallest number of rows with which the relative error is at most `relative`, with the share of the
-        budget that has this noise in a table of `rows` rows."""
-        return max(1, math.ceil(self.error(noise, scale, rows, relation) / relative))  # relative to n, see `reference`
+        """Return the smallest number of rows with which the error divided by the `reference` is at most `relative`.
+
+        noise, scale : those that the statistic's share of the budget gives in a table of `rows` rows.
+        """
+        return max(1, math.ceil(self.error(noise, scale, rows, relation) / relative))  # the reference is n
 
     def mechanism(self, noise: Noise) -> Noise:
         """Return the mechanism that protects the statistic, in a plan that protects numbers by this noise."""
@@ -192,11 +194,11 @@ class Statistic(Specification):
         """Return the error that, with 95 % probability, none of `values` of the statistic's numbers exceeds."""
         bound = error_bound(noise, scale, values)
         # A whole number with noise of at most k + 1/2 is off by at most k after rounding.
-        return max(0.0, math.ceil(bound - 0.5)) if self.whole else bound
+        return max(0.0, math.ceil(bound - 0.5)) if self.is_rounded else bound
 
     def scale_for(self, noise: Noise, error: float, rows: int, relation: Relation) -> float:
         """Return the largest scale of the noise with which the statistic's 95 % error is at most `error`."""
-        bound = math.floor(error) + 0.5 if self.whole else error  # for whole numbers, as in the method `error`
+        bound = math.floor(error) + 0.5 if self.is_rounded else error  # for whole numbers, as in the method `error`
         return bound / error_bound(noise, 1.0)
 
     def sampling_error(self, rows: int) -> float:
@@ -237,7 +239,7 @@ class Ranged(Statistic):
         return self.highest - self.lowest
 
     @property
-    def asked(self) -> str:
+    def description(self) -> str:
         return (
             f"{self.title}{self.of_column or ' of values'} clipped to "
             f"[{short(self.lowest, 6)}, {short(self.highest, 6)}]"
@@ -266,7 +268,7 @@ class Ranged(Statistic):
         return max(abs(self.lowest), abs(self.highest))
 
     def why(self, rows: int, relation: Relation = "replace-one") -> str:
-        return self._why(relation).format(
+        return self._why_template(relation).format(
             width=short_up(self.width, 6),
             rows=rows,
             share=short_up(self.width / rows),
@@ -311,7 +313,7 @@ class GroupableStatistic(Statistic):
             return ""
         return f", for each of {len(self.groups):,} groups of “{self.by}”, {self.source}: {_listed(self.groups)}"
 
-    def _why(self, relation: Relation) -> str:
+    def _why_template(self, relation: Relation) -> str:
         return _WHY[relation][f"{self.title}{'Groups' * bool(self.groups)}"]  # for instance "Count", "CountGroups"
 
 
@@ -330,7 +332,7 @@ class Count(GroupableStatistic):
     kind: ClassVar[str] = "privacy.analyses.count"
     title: ClassVar[str] = "Count"
     unit: ClassVar[str] = "rows"
-    whole: ClassVar[bool] = True
+    is_rounded: ClassVar[bool] = True
     comparison: Literal["", "=", "≠", "<", "≤", ">", "≥", "is one of"] = ""
     operands: tuple[float | Key, ...] = Field((), max_length=1000)
 
@@ -350,11 +352,11 @@ class Count(GroupableStatistic):
         return self
 
     @property
-    def of(self) -> str:
+    def reference_name(self) -> str:
         return "the count in a group" if self.groups else "the count"
 
     @property
-    def asked(self) -> str:
+    def description(self) -> str:
         if not self.comparison:
             return f"Count{self.of_column} of the rows that satisfy a condition{self.in_groups}"
         condition = f"“{self.reads}” {self.comparison} {_listed(self.operands)}, {self.source}"
@@ -378,7 +380,7 @@ class Sum(GroupableStatistic, Ranged):
     title: ClassVar[str] = "Sum"
 
     @property
-    def of(self) -> str:
+    def reference_name(self) -> str:
         return "n (b − a)" if not self.groups else f"n (b − a)/{len(self.groups):,}"
 
     def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
@@ -390,8 +392,8 @@ class Sum(GroupableStatistic, Ranged):
         return max(self.width, self.farthest * _CHANGE_OF_COUNTS[norm])
 
     @property
-    def asked(self) -> str:
-        return f"{super().asked}{self.in_groups}"
+    def description(self) -> str:
+        return f"{super().description}{self.in_groups}"
 
     def sampling_error(self, rows: int) -> float:
         # What a row adds to the sum of a group is 0, or within [a, b]; half of that range is the largest deviation.
@@ -426,7 +428,7 @@ class Mean(GroupableStatistic, Ranged):
     title: ClassVar[str] = "Mean"
 
     @property
-    def of(self) -> str:
+    def reference_name(self) -> str:
         return "b − a"
 
     def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
@@ -437,15 +439,16 @@ class Mean(GroupableStatistic, Ranged):
         return self.width / rows
 
     @property
-    def asked(self) -> str:
-        return f"{super().asked}{self.in_groups}"
+    def description(self) -> str:
+        return f"{super().description}{self.in_groups}"
 
     def is_ratio(self, relation: Relation) -> bool:
         return bool(self.groups) or relation == "add/remove-one"
 
     def error(self, noise: Noise, scale: float, rows: int, relation: Relation, values: int = 1) -> float:
         if self.is_ratio(relation):
-            return min(self.width, ratio_bound(noise, scale, values) * self.values / rows)  # of groups of n/G rows
+            # h times the bound for the ratio of Σ (x - c)/h to n/G, whose noise has the scale divided by h.
+            return min(self.width, ratio_bound(noise, scale, values) * self.values / rows)
         return super().error(noise, scale, rows, relation, values)
 
     def scale_for(self, noise: Noise, error: float, rows: int, relation: Relation) -> float:
@@ -485,7 +488,7 @@ class Histogram(Statistic):
     kind: ClassVar[str] = "privacy.analyses.histogram"
     title: ClassVar[str] = "Histogram"
     unit: ClassVar[str] = "rows"
-    whole: ClassVar[bool] = True
+    is_rounded: ClassVar[bool] = True
     bins: int = number(
         10, 2, 100_000, label="Bins", symbol="B", scale="log", help="Categories or ranges, all declared beforehand."
     )
@@ -494,15 +497,15 @@ class Histogram(Statistic):
 
     @model_validator(mode="before")
     @classmethod
-    def _follow_bins(cls, values: Any) -> Any:
+    def _set_bins(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        for name, more in (("keys", 0), ("cut_points", 1)):  # there is one cut point more than bins
+        for name, surplus in (("keys", 0), ("cut_points", 1)):  # there is one cut point more than bins
             declared = values.get(name, ())
             if not isinstance(declared, list | tuple):
                 raise ValueError(f"{name} must be a list")
             if declared:
-                return values | {"bins": len(declared) - more}
+                return values | {"bins": len(declared) - surplus}
         return values
 
     @model_validator(mode="after")
@@ -516,7 +519,7 @@ class Histogram(Statistic):
         return self
 
     @property
-    def of(self) -> str:
+    def reference_name(self) -> str:
         return "the count in a bin"
 
     @property
@@ -532,7 +535,7 @@ class Histogram(Statistic):
         return self.keys or tuple(map(str, range(self.bins)))
 
     @property
-    def asked(self) -> str:
+    def description(self) -> str:
         if self.cut_points:
             return (
                 f"Histogram{self.of_column} over {self.bins:,} ranges, {self.source}, cut at {_listed(self.cut_points)}"
@@ -565,25 +568,25 @@ class Quantile(Ranged):
     )
 
     @property
-    def of(self) -> str:
+    def reference_name(self) -> str:
         return "n"
 
     @property
-    def asked(self) -> str:
+    def description(self) -> str:
         return (
             f"Quantile {short(self.level, 6)}{self.of_column} among {self.candidates:,} evenly spaced values from "
             f"{short(self.lowest, 6)} to {short(self.highest, 6)}"
         )
 
     @property
-    def reach(self) -> float:
+    def max_relative_error(self) -> float:
         """Distance from the wanted rank to the farther end of the table, relative to n."""
         return max(self.level, 1 - self.level)
 
     def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
         # A row moves the ranks of values by 1, or, if it comes or goes, by 1 - q or -q against the wanted rank q n.
-        one = 1.0 if relation == "replace-one" else max(self.level, 1 - self.level)
-        return 2 * one if norm == "range" else one
+        change = 1.0 if relation == "replace-one" else max(self.level, 1 - self.level)
+        return 2 * change if norm == "range" else change  # one utility may rise and another one fall
 
     def mechanism(self, noise: Noise) -> Noise:
         return "selection"
@@ -671,18 +674,18 @@ class PlannedStatistic:
         return self.statistic.error(self.noise, self.scale, self.rows, self.relation, values) if values > 1 else None
 
     @property
-    def drowned(self) -> bool:
+    def is_drowned(self) -> bool:
         """True if the error is as large as any possible error in a table of this size, so that the noise hides all."""
-        return self.rows_needed(self.statistic.reach) > self.rows
+        return self.rows_needed(self.statistic.max_relative_error) > self.rows
 
     def rows_needed(self, relative: float) -> int:
-        """Return the smallest number of rows with which the 95 % error, relative to `statistic.of`, is at most
-        `relative`, with the same share of the same budget."""
+        """Return the smallest number of rows with which the 95 % error, divided by the statistic's `reference`, is at
+        most `relative`, with the same share of the same budget."""
         return self.statistic.rows_needed(self.noise, self.scale, self.rows, self.relation, relative)
 
     @property
     def relative_error(self) -> float:
-        """The 95 % error relative to `statistic.of`; for a count, to n."""
+        """The 95 % error divided by the statistic's `reference`; for a count, by n."""
         return self.error / self.statistic.reference(self.rows)
 
 
@@ -766,8 +769,7 @@ def _noises(plan: Analyses, budget: Budget) -> Sequence[Noise]:
 
 
 def _log_noise(planned: tuple[PlannedStatistic, ...]) -> float:
-    """Return Σ log of the noises' standard deviations, to compare plans: the difference of two does not depend on
-    units."""
+    """Return Σ log of the noises' standard deviations: unlike a sum, its order of plans does not depend on units."""
     deviations = (p.statistic.standard_deviation(p.noise, p.scale) for p in planned)
     return math.fsum(math.log(deviation) for deviation in deviations if deviation is not None)
 
@@ -817,7 +819,7 @@ def _cheapest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> tupl
         costs = [budget.cost((event,)) if budget.adds_up else per_event.rho(event) for event in events]
         weights = [max(cost / max(costs), 1e-6) for cost in costs]  # 1e-6: the smallest weight of a `Statistic`
         statistics = tuple(s.replaced(weight=weight) for s, weight in zip(plan.statistics, weights, strict=True))
-        spent = budget.stated(budget.cost(events))
+        spent = budget.in_unit_of_limit(budget.cost(events))
         options.append((spent, plan.replaced(noise=noise, statistics=statistics)))
     return min(options, key=lambda option: option[0])  # by what is spent
 
@@ -834,7 +836,7 @@ def _smallest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> Smal
         planned = weighted_plan.planned(candidate)
         if all(p.error <= error * (1 + 1e-9) for p, error in zip(planned, errors, strict=True)):
             return Smallest(candidate, weighted_plan)
-        size = rounded_up(1.002 * size)  # a weight may have been raised to 1e-6, or the split may be one of ε
+        size = rounded_up(1.002 * size)  # too small if a weight was raised to 1e-6, or if the split is one of ε
     raise UserError(
         f"These errors need {control.symbol} = {short_up(size)}, and the largest is {short(control.high)}. Accept "
         "larger ones, or ask of more rows.",
@@ -904,7 +906,7 @@ def _answer(planned: PlannedStatistic, column: np.ndarray, mechanisms: Mechanism
         column = _clipped(statistic, column) - middle
         offset = middle * (len(column) if isinstance(statistic, Sum) else 1)
         statistic = statistic.replaced(lowest=-half, highest=half)
-    exact = computed(statistic, column, planned.relation)[None]  # of one replicate, and so is `noisy` below
+    exact = exact_values(statistic, column, planned.relation)[None]  # of one replicate, and so is `noisy` below
     query = Query(exact, planned.sensitivity, NORMS[planned.noise], relation=planned.relation)
     if isinstance(statistic, Quantile):
         index = mechanisms.exponential(query, event).item()  # one replicate, one selection
@@ -912,12 +914,12 @@ def _answer(planned: PlannedStatistic, column: np.ndarray, mechanisms: Mechanism
     release = mechanisms.laplace if planned.noise == "laplace" else mechanisms.gaussian
     (noisy,) = release(query, event)
     if isinstance(statistic, Ranged) and statistic.is_ratio(planned.relation):
-        total, count = noisy.reshape(2, statistic.values)  # as `computed` orders them
+        total, count = noisy.reshape(2, statistic.values)  # as `exact_values` orders them
         # A noisy count that is not positive says nothing: then the mean is the middle of the range.
         ratio = np.where(count > 0, np.clip(total / np.where(count > 0, count, 1.0), -1, 1), 0.0)
         means = (statistic.lowest + statistic.highest) / 2 + statistic.width / 2 * ratio
         return means if statistic.values > 1 else means.item()
-    answer = np.round(noisy).astype(int) if statistic.whole else noisy + offset
+    answer = np.round(noisy).astype(int) if statistic.is_rounded else noisy + offset
     return answer if statistic.values > 1 else answer.item()
 
 
@@ -941,7 +943,7 @@ def _numbers(p: PlannedStatistic, column: ArrayLike) -> np.ndarray:
     return numbers
 
 
-def computed(statistic: Statistic, column: np.ndarray, relation: Relation = "replace-one") -> np.ndarray:
+def exact_values(statistic: Statistic, column: np.ndarray, relation: Relation = "replace-one") -> np.ndarray:
     """Return the exact, not private value of a statistic of a column (n,): (1,), or (B,) for a histogram with B bins.
 
     For a quantile, they are the utilities of the N candidates, (N,); for a mean under add/remove-one Σ (x - c) and h n,

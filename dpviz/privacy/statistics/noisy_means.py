@@ -106,8 +106,8 @@ class NoisyMeans(TableSize):
         return self.rows if self.sampling == "all" else max(1, round(self.batch_fraction * self.rows))
 
     @property
-    def touched_rows(self) -> int:
-        """The batch size that accounting uses, m for a person with one row.
+    def accounted_batch_size(self) -> int:
+        """The batch size that accounting uses: a person with k rows counts as one row in a batch of this size.
 
         A batch holds at least one of a person's k rows with probability p = 1 - (1 - m/n)^k (Poisson), or 1 - C(n - k,
         m)/C(n, m) without replacement. The result is the smallest whole number above p n (THEORY.md, section 9).
@@ -165,17 +165,17 @@ class NoisyMeans(TableSize):
         if self.sampling == "blocks":  # a pass costs as much as one release on all rows
             weights = np.ones(self._passes(self.iterations))  # all passes are equal
             inner, *_ = calibration.calibrated_events(self.noise, budget, weights, m=self.rows, n=self.rows)
-            return self._charged(inner, self.iterations)
+            return self._charged_events(inner, self.iterations)
         sampling: calibration.Sampling = "poisson" if self.sampling == "poisson" else "wor"
         steps = np.ones(self.iterations)
         return calibration.calibrated_events(
-            self.noise, budget, weights=steps, m=self.touched_rows, n=self.rows, sampling=sampling
+            self.noise, budget, weights=steps, m=self.accounted_batch_size, n=self.rows, sampling=sampling
         )
 
     @checked
     def events_of_noise(self, scale: Positive) -> tuple[Event, ...]:
         """Return the events of the T steps, in the form of `events`, if the noise has this scale, b or σ."""
-        return self._charged(self._inner(scale), self.iterations)
+        return self._charged_events(self._inner(scale), self.iterations)
 
     @checked
     def noise_scale(self, budget: Budget) -> float:
@@ -191,7 +191,7 @@ class NoisyMeans(TableSize):
 
         def price(steps: int) -> float:
             """Return the cost of this number of steps as a share of the budget."""
-            return budget.cost(self._charged(inner, steps)) / target
+            return budget.cost(self._charged_events(inner, steps)) / target
 
         return _max_steps(price, self.iterations)
 
@@ -204,18 +204,18 @@ class NoisyMeans(TableSize):
         of an attack bound. The cost is infinite if there is none in the currency.
         """
         inner = self._inner(scale)
-        charged = [self._charged(inner, count) for count in steps]
+        charged = [self._charged_events(inner, count) for count in steps]
         if budget.adds_up:  # the releases are equal, so one of them gives the cost of all
-            return np.array([budget.stated(len(events) * budget.cost(events[:1])) for events in charged])
+            return np.array([budget.in_unit_of_limit(len(events) * budget.cost(events[:1])) for events in charged])
         return np.array([budget.cost(events) for events in charged])
 
     @checked
     def rows_needed(self, budget: Budget, scale: Positive) -> int:
         """Return a number of rows n, at least k, with which the noise of T steps has at most this scale.
 
-        m/n stays the same, so the noise of one row falls in proportion to 1/n, and n is the smallest one. Where few
-        rows are in a batch m/n changes, as m is a whole number, and where a person has several rows the chance that
-        one of them is in a batch; then a smaller n may do.
+        It is the smallest such n if m/n stays the same, so that the noise of one row falls in proportion to 1/n. A
+        smaller n may do in two cases: in small batches, as rounding m to a whole number changes m/n; and for people
+        with several rows, as the chance that a batch holds one of them changes with n.
         """
         rows = math.ceil(self.rows * self.noise_scale(budget) / scale * (1 - 1e-12))  # rounding must not cost a row
         rows = max(rows, self.rows_per_person)
@@ -238,11 +238,11 @@ class NoisyMeans(TableSize):
         """Return the number of passes over the disjoint blocks that have begun after `steps` steps."""
         return math.ceil(steps / (self.rows // self.batch_size))
 
-    def _charged(self, inner: Event, steps: int) -> tuple[Event, ...]:
+    def _charged_events(self, inner: Event, steps: int) -> tuple[Event, ...]:
         """Return the events that are charged for `steps` means whose event on the batch is `inner`."""
         if self.sampling == "blocks":  # the blocks of a pass are alike, so the cost is that of one
             return (Parallel((inner,)),) * self._passes(steps)
-        m, n = self.touched_rows, self.rows
+        m, n = self.accounted_batch_size, self.rows
         if m == n:
             return (inner,) * steps
         return (Sub("poisson" if self.sampling == "poisson" else "wor", m, n, inner),) * steps

@@ -68,7 +68,8 @@ def searched_epsilon(rho: Positive, mean: Positive, shape: float, delta: float) 
 
 @checked
 def search_budgets(budget: Budget, mean: Positive) -> dict[str, Budget | None]:
-    """Return what a single training may cost if publishing the best of about `mean` of them costs `budget`, by way.
+    """Return what a single training may cost if publishing the best of about `mean` of them costs `budget`, for each
+    way to search, by its name in WAYS.
 
     Pure ε gives pure ε: ε/(2 + η) for a random number (Liu, Talwar 2019; Papernot, Steinke 2022, Corollary 3), ε/T for
     a fixed one, T = `mean`. (ε, δ) gives a ρ for each training. A budget in ρ or μ gives the same kind for a fixed
@@ -80,26 +81,28 @@ def search_budgets(budget: Budget, mean: Positive) -> dict[str, Budget | None]:
         raise UserError("A search has at least 2 trainings.", title="Nothing to search")
     if isinstance(budget, PureDP):
         divisors = {way: mean if shape is None else 2 + shape for way, shape in SHAPES.items()}
-        return {way: PureDP.of(budget.epsilon / divisor) for way, divisor in divisors.items()}
+        return {way: PureDP.of_amount(budget.epsilon / divisor) for way, divisor in divisors.items()}
     if isinstance(budget, ApproximateDP):
-        return {way: ZeroConcentratedDP.of(_largest_rho(budget, mean, shape)) for way, shape in SHAPES.items()}
+        return {way: ZeroConcentratedDP.of_amount(_largest_rho(budget, mean, shape)) for way, shape in SHAPES.items()}
     if budget.currency is None:  # costs do not add up as an ε, ρ or μ²
         raise _no_price()
-    return {way: type(budget).of(budget.amount / mean) if shape is None else None for way, shape in SHAPES.items()}
+    return {
+        way: type(budget).of_amount(budget.amount / mean) if shape is None else None for way, shape in SHAPES.items()
+    }
 
 
 def noise_factors(budget: Budget, mean: float) -> dict[str, float]:
-    """Return how much larger the noise of each training is than that of a single one with the whole budget, by way.
+    """Return, by the names in WAYS, the noise of each training divided by that of one training with the whole budget.
 
     Arguments and errors are those of `search_budgets`; ways without a price are left out. Noise is in proportion to
     1/ε, 1/√ρ or 1/μ.
     """
-    single_cost = budget  # of one training alone
+    single_budget = budget  # of one training alone
     if isinstance(budget, ApproximateDP):  # `search_budgets` then returns ρ; Gaussian noise alone has a larger one
-        single_cost = ZeroConcentratedDP.of(budget.gaussian_rho(budget.amount))
+        single_budget = ZeroConcentratedDP.of_amount(budget.gaussian_rho(budget.amount))
     power = 1.0 if budget.pure else 0.5  # amounts are ε, ρ and μ²
-    costs = search_budgets(budget, mean)
-    return {way: (single_cost.amount / cost.amount) ** power for way, cost in costs.items() if cost is not None}
+    budgets = search_budgets(budget, mean)
+    return {way: (single_budget.amount / each.amount) ** power for way, each in budgets.items() if each is not None}
 
 
 def _no_price() -> UserError:
@@ -111,8 +114,8 @@ def _no_price() -> UserError:
 def shortfall(
     budget: Budget, trainings: int, held_out: int, rows_per_person: int = 1, relation: Relation = "replace-one"
 ) -> float:
-    """Return the most, with 95 % probability, by which the score of the training that the exponential mechanism chooses
-    is below the best one.
+    """Return a 95 % bound on the gap between the best score and that of the training which the exponential mechanism
+    chooses.
 
     The score is the share of `held_out` rows that a training gets right; they are set aside without looking at them, no
     training sees them, and a person with rows among them has all rows there. So no person is in both, and the choice

@@ -48,44 +48,47 @@ class ChoiceOdds:
     """Log likelihood ratios of all selections so far, one for each wrong distribution."""
 
     def __init__(self) -> None:
-        self._odds: dict[str, float] = {}
+        self._log_ratios: dict[str, float] = {}
 
-    def add(self, release: SelectionRelease, last: dict[int, np.ndarray], runs: int) -> None:
+    def add(self, release: SelectionRelease, last_choices: dict[int, np.ndarray], runs: int) -> None:
         """Add the selections of one release in `runs` runs.
 
-        last : for each number k of options, the earlier selection among k of each run, (runs,), -1 for none; it is
-            updated.
+        last_choices : for each number of options k, each run's last selection among k options, (runs,), -1 for none;
+            it is updated.
         """
-        if not 0 < release.paid < math.inf:  # without privacy nothing is drawn
+        if not 0 < release.charged_parameter < math.inf:  # without privacy nothing is drawn
             return
-        change = np.broadcast_to(np.asarray(release.change, dtype=float), len(release.output))
+        change = np.broadcast_to(np.asarray(release.declared_sensitivity, dtype=float), len(release.output))
         is_drawn = change > 0  # (R',): if no row can change the utilities, the best index is selected without noise
-        declared_slope = release.paid / np.where(is_drawn, change, 1.0)
+        declared_slope = release.charged_parameter / np.where(is_drawn, change, 1.0)
         logits = release.log_weights(declared_slope)  # (R', draws or 1, options)
         options = logits.shape[-1]
         logits = np.broadcast_to(logits, (*release.output.shape, options))
         is_choice = (release.output >= 0) & is_drawn[:, None]
         choices, weights = release.output[is_choice], logits[is_choice]  # (N,) and (N, options), N selections in all
-        earlier = last.setdefault(options, np.full(runs, -1))
+        earlier = last_choices.setdefault(options, np.full(runs, -1))
         earlier_choices = np.broadcast_to(earlier[release.replicates][:, None], is_choice.shape)[is_choice]  # (N,)
         earlier[release.replicates] = release.output[:, 0]  # for the next release; of several selections, the first
         # Marks of the options whose weight a wrong distribution changes: (options,), or (N, options).
         indices = np.arange(options)
-        is_tilted = {f"index {index}": indices == index for index in range(min(options, _INDICES))}
-        is_tilted["as before"] = indices == earlier_choices[:, None]
+        tilted_options = {f"index {index}": indices == index for index in range(min(options, _INDICES))}
+        tilted_options["as before"] = indices == earlier_choices[:, None]
         # Row i - 1 is the run before, or, if a run has several selections, the selection before.
-        is_tilted["as in the last run"] = indices == np.concatenate([[-1], choices[:-1]])[:, None]
+        tilted_options["as in the last run"] = indices == np.concatenate([[-1], choices[:-1]])[:, None]
         wrong_weights = {f"noise {scale}": weights / scale for scale in _SCALES}
-        for name, marks in is_tilted.items():
+        for name, marks in tilted_options.items():
             wrong_weights |= {f"{name} {tilt}": weights + tilt * marks for tilt in _TILTS}
         declared = _log_chances(weights, choices)
         for name, wrong in wrong_weights.items():
-            self._odds[name] = self._odds.get(name, 0.0) + float((_log_chances(wrong, choices) - declared).sum())
+            log_ratio = float((_log_chances(wrong, choices) - declared).sum())
+            self._log_ratios[name] = self._log_ratios.get(name, 0.0) + log_ratio
 
     def p_value(self) -> float:
         """Return 1 divided by the mean of the likelihood ratios, at most 1."""
-        odds = np.array(list(self._odds.values()))
-        return math.exp(min(0.0, math.log(len(odds)) - float(logsumexp(odds)))) if len(odds) else 1.0
+        if not self._log_ratios:
+            return 1.0
+        log_ratios = np.array(list(self._log_ratios.values()))
+        return math.exp(min(0.0, math.log(len(log_ratios)) - float(logsumexp(log_ratios))))
 
 
 def _log_chances(weights: np.ndarray, choices: np.ndarray) -> Floats:
@@ -99,11 +102,11 @@ def _log_chances(weights: np.ndarray, choices: np.ndarray) -> Floats:
 # In the data sets of an audit one row decides the choices, and a wrong amount of noise is hard to see there. So the
 # audited mechanisms also make choices at the following values, whose probabilities the auditor knows.
 
-_EACH = 8  # smallest number of choices in each run
-_MOST = 4  # largest number of different events
+_MIN_CHOICES = 8  # in each run, for each event
+_MAX_EVENTS = 4  # largest number of different events
 _NODES = 20_000  # nodes of the integral over the noisy threshold
 _LOGITS = np.array([0.0, 1.2, 2.4])  # log weights at which a tenth more or less noise is easiest to see
-_HEIGHTS = np.array([-1.0, -1.0, 0.5])  # values less the threshold, in scales of their noise
+_THRESHOLD_VALUES = np.array([-1.0, -1.0, 0.5])  # values less the threshold, in scales of their noise
 
 
 def choice_counts(
@@ -117,11 +120,11 @@ def choice_counts(
     source : the class of mechanisms that is audited. events : those of the audited method. seed, release : as in
     `Mechanisms`.
     """
-    for number, event in enumerate(_choosing(events)):
-        repeats = math.ceil(_EACH / len(inner_events(event)))  # for at least _EACH choices in each run
+    for number, event in enumerate(_choice_events(events)):
+        repeats = math.ceil(_MIN_CHOICES / len(inner_events(event)))
         mechanisms = source(Ledger(FixedEvents((event,) * repeats), runs), seed, f"choices {number}, {release}")
         if isinstance(event, StatedPureDP):
-            values, chances = _heights(event)
+            values, chances = _threshold_outcomes(event)
             query = Query(np.tile(values, (runs, 1)), sensitivity=1.0, norm="linf")
             # The remainder turns -1, no index, into the last outcome.
             indices = np.array([mechanisms.above_threshold(query, event) for _ in range(repeats)]) % len(chances)
@@ -140,23 +143,23 @@ def choice_counts(
             yield counts.tolist(), np.outer(chances, chances).reshape(-1).tolist()
 
 
-def _choosing(events: Iterable[Event]) -> list[Event]:
-    """Return the different events that pay for choices, at most _MOST; of composite ones the single choices inside.
+def _choice_events(events: Iterable[Event]) -> list[Event]:
+    """Return at most _MAX_EVENTS different events that pay for choices; of composite ones the single choices inside.
 
-    An event that repeats one selection on the whole table is returned as it is.
+    An event that repeats one selection on the whole table is returned as it is, because one call makes all of them.
     """
-    choosing: set[Event] = set()
+    choice_events: set[Event] = set()
     for event in events:
         singles = set(inner_events(event))
         selections = {single for single in singles if isinstance(single, ExpMech)}
         if any(selection.eta < np.inf for selection in selections):
             is_composite = len(singles) > 1 or draws_batch(event) or has_blocks(event)
-            choosing |= selections if is_composite else {event}
-        choosing |= {single for single in singles if isinstance(single, StatedPureDP) and single.eps < np.inf}
-    return sorted(choosing, key=repr)[:_MOST]
+            choice_events |= selections if is_composite else {event}
+        choice_events |= {single for single in singles if isinstance(single, StatedPureDP) and single.eps < np.inf}
+    return sorted(choice_events, key=repr)[:_MAX_EVENTS]
 
 
-def _heights(event: StatedPureDP) -> tuple[Floats, Floats]:
+def _threshold_outcomes(event: StatedPureDP) -> tuple[Floats, Floats]:
     """Return values for the sparse vector technique, (k,), and the probabilities that the first, the second, … of them
     is released, or none, (k + 1,).
 
@@ -165,12 +168,17 @@ def _heights(event: StatedPureDP) -> tuple[Floats, Floats]:
     """
     threshold_epsilon = event.eps / (1 + 2 ** (2 / 3))
     threshold_scale, value_scale = 1 / threshold_epsilon, 2 / (event.eps - threshold_epsilon)
-    values, outcomes = _HEIGHTS * value_scale, np.array([*range(len(_HEIGHTS)), -1])
-    rows = np.arange(len(outcomes))
-    threshold, noise = (np.full((len(rows), 1), scale) for scale in (threshold_scale, value_scale))
-    value = np.tile(values, (len(rows), 1))
-    # A release of which each replicate has another one of the possible outcomes.
-    each_outcome = ThresholdRelease(value, outcomes, rows, batch=None, threshold=threshold, noise=noise)
+    values = _THRESHOLD_VALUES * value_scale
+    outcomes = np.array([*range(len(values)), -1])
+    # A made-up release with one replicate for each possible outcome, for its method `log_density`.
+    each_outcome = ThresholdRelease(
+        np.tile(values, (len(outcomes), 1)),
+        outcomes,
+        np.arange(len(outcomes)),
+        batch=None,
+        threshold_scale=np.full((len(outcomes), 1), threshold_scale),
+        value_scale=np.full((len(outcomes), 1), value_scale),
+    )
     return values, np.exp(each_outcome.log_density(_NODES))
 
 
@@ -229,7 +237,7 @@ class Finding:
     entry: int = 0
 
     @property
-    def fault(self) -> bool:
+    def is_fault(self) -> bool:
         """True if the outcome is so unlikely that the implementation is called faulty."""
         return self.p <= ERROR
 
@@ -263,7 +271,7 @@ class ImplementationVerdict:
     @property
     def faults(self) -> tuple[Finding, ...]:
         """Findings by which the implementation is called faulty."""
-        return tuple(finding for finding in self.findings if finding.fault)
+        return tuple(finding for finding in self.findings if finding.is_fault)
 
     def sentence(self) -> str:
         """Return sentences for the screen that state the verdict."""
@@ -287,18 +295,22 @@ class _Test(NamedTuple):
 
 
 def _strongest(kind: Kind, tests: Iterable[_Test]) -> Finding:
-    """Return the finding of the test whose p-value, divided by its share of the error, is the smallest."""
+    """Return the finding of the test whose p-value, divided by its share of the error, is the smallest.
+
+    Test number q, from 1, has the share SHARES[kind]/(q (q + 1)).
+    """
     strongest = _Test(math.inf)
-    for number, test in enumerate(tests, 1):
-        p = test.p * number * (number + 1) / SHARES[kind] if test.p > 0 else 0.0
+    for q, test in enumerate(tests, 1):
+        p = test.p * q * (q + 1) / SHARES[kind]
         strongest = min(strongest, test._replace(p=p), key=lambda candidate: candidate.p)
-    return Finding(kind, min(strongest.p, 1.0), *strongest[1:])
+    return Finding(kind, min(strongest.p, 1.0), strongest.release_number, strongest.size, strongest.entry)
 
 
-def count_p_value(count: float, runs: float, rate: float) -> float:
-    """Return the two-sided p-value of a count of successes in `runs` independent trials with probability `rate`."""
-    upper = 1.0 if count == 0 else float(bdtrc(count - 1, int(runs), rate))
-    return min(1.0, 2 * min(float(bdtr(count, int(runs), rate)), upper))
+def count_p_value(count: float, trials: float, rate: float) -> float:
+    """Return the two-sided p-value of a count of successes in independent trials with probability `rate`."""
+    at_most = float(bdtr(count, int(trials), rate))
+    at_least = 1.0 if count == 0 else float(bdtrc(count - 1, int(trials), rate))  # more than count - 1
+    return min(1.0, 2 * min(at_most, at_least))
 
 
 def rare_p_value(count: int, expected: float) -> float:
@@ -328,8 +340,8 @@ class ReleaseTests:
         self._members: dict[int, list[tuple[int, np.ndarray]]] = {}
         self._rates: dict[int, float] = {}
         self._odds = ChoiceOdds()
-        self._counted: dict[tuple[float, ...], np.ndarray] = {}  # of known choices: counts, by their probabilities
-        self._certain: dict[Kind, _Test] = {}  # the largest fault of each kind that is impossible by chance
+        self._choice_counts: dict[tuple[float, ...], np.ndarray] = {}  # of known choices, by their probabilities
+        self._certain_faults: dict[Kind, _Test] = {}  # the largest fault of each kind that is impossible by chance
         self._zeros: dict[int, tuple[int, float]] = {}  # by release: number of draws of 0, and the expected number
         self._grid = _TIED  # largest unit to which draws are rounded
         self._seeds: set[str] = set()  # first states of the random streams
@@ -350,37 +362,37 @@ class ReleaseTests:
         runs = actual.replicates
         self._chunks.append(self._runs)
         if len({*actual.seeds}) < len(actual.seeds) or self._seeds & {*actual.seeds}:
-            self._impossible("streams")
+            self._record_fault("streams")
         self._seeds.update(actual.seeds)
         draws = standard_draws(actual.releases, runs)
         last_choices: dict[int, np.ndarray] = {}  # see `ChoiceOdds.add`
         tested_charges: set[int] = set()  # charges whose batch has been added
         for release_number, (release, units) in enumerate(zip(actual.releases, draws, strict=True), 1):
             if units is not None:
-                self._keep(release_number, release, units[:, :_WIDEST], runs)
+                self._store_draws(release_number, release, units[:, :_WIDEST], runs)
                 self._count_zeros(release_number, release, units)
-                self._compare_scale(release_number, release)
+                self._check_scale(release_number, release)
             if isinstance(release, SelectionRelease):
                 self._odds.add(release, last_choices, runs)
-        for opened in actual.opened:
-            self._batches(opened, actual, on_same, tested_charges)
-        for leaves in actual.leaves_paid:
+        for batch_release in actual.batch_releases:
+            self._check_batch(batch_release, actual, on_same, tested_charges)
+        for leaves in actual.paid_leaves:
             if not np.diff(np.sort(leaves._indices, axis=1), axis=1).all():  # a row is in two leaves
-                self._impossible("batches")
-        self._changes(*pair)
-        if not actual.matched():
-            self._impossible("releases")
+                self._record_fault("batches")
+        self._check_sensitivities(*pair)
+        if not actual.releases_match_charges():
+            self._record_fault("releases")
         self._runs += runs
 
     def compare_spent(self, spent: float, limit: float) -> None:
         """Record a fault if the amount that a plan or a run spends exceeds its limit."""
         if spent > limit * (1 + SLACK):
-            self._impossible("budget", size=spent / limit)
+            self._record_fault("budget", size=spent / limit)
 
     def add_choices(self, counts: Sequence[int], chances: Sequence[float]) -> None:
         """Add counts of outcomes with known probabilities, as `choice_counts` yields them."""
-        old_counts = self._counted.get(tuple(chances), np.zeros(len(chances), dtype=int))
-        self._counted[tuple(chances)] = old_counts + np.asarray(counts)
+        old_counts = self._choice_counts.get(tuple(chances), np.zeros(len(chances), dtype=int))
+        self._choice_counts[tuple(chances)] = old_counts + np.asarray(counts)
 
     def findings(self) -> tuple[Finding, ...]:
         """Return one finding for each kind of tests, in the order of KINDS."""
@@ -395,21 +407,21 @@ class ReleaseTests:
         }
         finding_of_kind = {kind: _strongest(kind, test()) for kind, test in tests.items()}
         # A fault that is impossible by chance says more than the tests of its kind.
-        finding_of_kind |= {kind: Finding(kind, *test) for kind, test in self._certain.items()}
+        finding_of_kind |= {kind: Finding(kind, *test) for kind, test in self._certain_faults.items()}
         return tuple(finding_of_kind.get(kind, Finding(kind, p=1.0)) for kind in KINDS)
 
-    def _impossible(self, kind: Kind, release_number: int = 0, size: float = math.nan) -> None:
+    def _record_fault(self, kind: Kind, release_number: int = 0, size: float = math.nan) -> None:
         """Record a fault that is impossible by chance; of each kind, the one of the largest size is kept.
 
         Of faults without a size (nan) it is the first. release_number, size : as in `Finding`.
         """
-        worst = self._certain.get(kind)
+        worst = self._certain_faults.get(kind)
         if worst is None or worst.size < size:
-            self._certain[kind] = _Test(p=0.0, release_number=release_number, size=size)
+            self._certain_faults[kind] = _Test(p=0.0, release_number=release_number, size=size)
 
     # ------------------------------------------------------------------------------------------------ noise
 
-    def _keep(self, release_number: int, release: Release, units: np.ndarray, runs: int) -> None:
+    def _store_draws(self, release_number: int, release: Release, units: np.ndarray, runs: int) -> None:
         """Store the draws `units` (R', k) of a release in a chunk of `runs` runs; nan for runs without it."""
         draws = np.full((runs, units.shape[1]), np.nan)
         draws[release.replicates] = units
@@ -440,7 +452,7 @@ class ReleaseTests:
         for release_number, (count, expected) in sorted(self._zeros.items()):
             yield _Test(rare_p_value(count, expected), release_number)
 
-    def _compare_scale(self, release_number: int, release: Release) -> None:
+    def _check_scale(self, release_number: int, release: Release) -> None:
         """Record a fault if the plan displays scales of noise, but not the one that the release declares.
 
         For running sums, it also checks that the factorisation is one of the prefix sums.
@@ -456,14 +468,14 @@ class ReleaseTests:
             series = steps // release.factorisation.period  # the sums begin again after each period
             sums = (steps[:, None] >= steps) & (series[:, None] == series)  # the matrix of prefix sums
             if not np.allclose(decoder @ release.factorisation.encoder(), sums, atol=ROUNDING):
-                self._impossible("plan", release_number)
+                self._record_fault("plan", release_number)
         for distinct in np.unique(scale[scale > 0]):
             if self._at_most:
                 is_planned = distinct <= self._plan_scales.max() * (1 + ROUNDING)
             else:
                 is_planned = np.isclose(distinct, self._plan_scales, rtol=ROUNDING, atol=0).any()
             if not is_planned:
-                self._impossible("plan", release_number)
+                self._record_fault("plan", release_number)
 
     def _draws_by_release(self) -> Iterator[tuple[int, Standard, np.ndarray]]:
         """Yield the number, declared distribution and draws (N, k) of each release, in the N runs with its noise."""
@@ -514,9 +526,9 @@ class ReleaseTests:
         earlier ones only, so that the number of a test does not depend on later releases.
         """
         columns = self._columns()
-        for last, (release_number, draws) in enumerate(columns[:_WIDEST]):
+        for index, (release_number, draws) in enumerate(columns[:_WIDEST]):
             of_two_runs = draws[0 : 2 * (len(draws) // 2) : 2] * draws[1::2]  # no run is in two pairs
-            of_two_entries = [earlier_draws * draws for _, earlier_draws in columns[:last]]
+            of_two_entries = [earlier_draws * draws for _, earlier_draws in columns[:index]]
             for products in (of_two_runs, *of_two_entries):
                 coins = products[~np.isnan(products)]
                 yield _Test(count_p_value(float((coins > 0).sum()), len(coins), 0.5), release_number)
@@ -539,14 +551,15 @@ class ReleaseTests:
         is_tied = (np.diff(draws) < self._grid).astype(np.int8)  # with the next draw
         starts = np.flatnonzero(np.diff(is_tied, prepend=0) == 1)
         ends = np.flatnonzero(np.diff(is_tied, append=0) == -1)
-        pairs = int(((ends - starts + 2) // 2).sum())  # a chain of k equal draws has k/2 pairs, rounded down
+        chain_lengths = ends - starts + 2  # of draws, one more than the ties from `starts` to `ends`
+        pairs = int((chain_lengths // 2).sum())
         yield _Test(rare_p_value(pairs, len(draws) ** 2 * self._grid))  # N² q/2 with q = 2 grid
 
     # ------------------------------------------------------------------------------------------------ batches
 
-    def _batches(
+    def _check_batch(
         self,
-        opened: BatchRelease,
+        batch_release: BatchRelease,
         actual: Transcript,
         on_same: tuple[Transcript, Transcript] | None,
         tested_charges: set[int],
@@ -555,44 +568,45 @@ class ReleaseTests:
 
         actual, on_same : as in `add`. tested_charges : the charges whose batches have been stored; updated.
         """
-        release, event = actual.releases[opened.release_number - 1], opened.event
+        release, event = actual.releases[batch_release.release_number - 1], batch_release.event
         assert isinstance(release.batch, Batch)
         members = _members(release.batch, event.n)
         # The exact values of the same release on the same data, on a batch with the row and on one without it. All
         # other rows are equal, so the value on the batch that was drawn must be one of the two. If a second run departs
         # from the first and has no such value, the attack sees that.
         values_on_same = [
-            second_run.releases[opened.release_number - 1].value
+            second_run.releases[batch_release.release_number - 1].value
             for second_run in on_same or ()
-            if len(second_run.releases) >= opened.release_number
+            if len(second_run.releases) >= batch_release.release_number
         ]
-        if [value.shape for value in values_on_same] == [release.value.shape] * 2:
+        have_value = len(values_on_same) == 2 and all(value.shape == release.value.shape for value in values_on_same)
+        if have_value:
             with_row, without = values_on_same
             has_row = members[:, self._row].reshape(-1, *[1] * (release.value.ndim - 1))
             expected = np.where(has_row, with_row, without)
             if not np.allclose(release.value, expected, rtol=ROUNDING, atol=ROUNDING * np.abs(expected).max(initial=0)):
-                self._impossible("values", opened.release_number)
-        if opened.charge_number in tested_charges or event.n > _MOST_ROWS:
+                self._record_fault("values", batch_release.release_number)
+        if batch_release.charge_number in tested_charges or event.n > _MOST_ROWS:
             return
-        tested_charges.add(opened.charge_number)
+        tested_charges.add(batch_release.charge_number)
         if (members.sum(axis=1) != event.m).any():
-            self._impossible("batches", opened.release_number)
+            self._record_fault("batches", batch_release.release_number)
         rows = np.full((actual.replicates, event.n), -1, dtype=np.int8)
         rows[release.replicates] = members
-        self._members.setdefault(opened.charge_number, []).append((self._runs, rows))
-        self._rates[opened.charge_number] = event.m / event.n
+        self._members.setdefault(batch_release.charge_number, []).append((self._runs, rows))
+        self._rates[batch_release.charge_number] = event.m / event.n
 
     def _batch_tests(self) -> Iterator[_Test]:
         """Test how often each row is in a batch: in all runs, in runs after one whose batch had it, and in steps of a
         run after one whose batch had it."""
         batches = {number: _of_all_runs(chunks, self._runs, -1) for number, chunks in sorted(self._members.items())}
-        for last, (number, members) in enumerate(batches.items()):
-            rate = self._rates[number]
+        for index, (charge_number, members) in enumerate(batches.items()):
+            rate = self._rates[charge_number]
             yield from _binomials(members == 1, members >= 0, rate)
             even_runs, odd_runs = members[0 : 2 * (len(members) // 2) : 2], members[1::2]
             was_in_even = even_runs == 1
             yield from _binomials((odd_runs == 1) & was_in_even, (odd_runs >= 0) & was_in_even, rate)
-            for earlier in list(batches.values())[:last]:
+            for earlier in list(batches.values())[:index]:
                 was_in_earlier = (earlier == 1) & (members >= 0)
                 yield from _binomials(was_in_earlier & (members == 1), was_in_earlier, rate)
 
@@ -601,14 +615,14 @@ class ReleaseTests:
     def _choice_tests(self) -> Iterator[_Test]:
         """Test the runs' selections by likelihood ratios, and the frequencies of choices of known probabilities."""
         yield _Test(self._odds.p_value())
-        for chances, counts in self._counted.items():
+        for chances, counts in self._choice_counts.items():
             total = int(counts.sum())
             for count, chance in zip(counts.tolist(), chances, strict=True):
                 yield _Test(count_p_value(count, total, chance))
 
     # ------------------------------------------------------------------------------------------------ sensitivity
 
-    def _changes(self, one: Transcript, other: Transcript) -> None:
+    def _check_sensitivities(self, one: Transcript, other: Transcript) -> None:
         """Record a fault if one row changes a query by more than its declared sensitivity.
 
         one, other : second runs with the same outputs on the two neighbouring data sets. The outputs are equal, so a
@@ -618,23 +632,24 @@ class ReleaseTests:
         one_draws, other_draws = (standard_draws(run.releases, run.replicates) for run in (one, other))
         squares: dict[int, np.ndarray] = {}  # by series of running sums, (R,)
         # `strict=False`: a second run that departs from the first ends earlier.
-        for release_number, (first, second, units, second_units) in enumerate(
+        for release_number, (first, second, first_units, second_units) in enumerate(
             zip(one.releases, other.releases, one_draws, other_draws, strict=False), 1
         ):
-            if units is None or second_units is None or units.shape != second_units.shape:
-                relative_change = self._moved_choices(first, second)
+            if first_units is None or second_units is None or first_units.shape != second_units.shape:
+                relative_change = self._relative_change_of_choices(first, second)
             else:
-                difference = units - second_units  # nan where the declared sensitivity is 0: any change is too much
+                # nan where the declared sensitivity is 0; there any change of the exact values is too much.
+                difference = first_units - second_units
                 values, others = (release.value.reshape(len(difference), -1) for release in (first, second))
                 tolerance = ROUNDING * np.abs(values).max(initial=0.0)
                 is_near = np.isclose(values, others, rtol=ROUNDING, atol=tolerance).all(axis=1, keepdims=True)
-                is_fixed = np.isnan(difference).any(axis=1, keepdims=True)  # no row can change the query, as declared
+                is_fixed = np.isnan(difference).any(axis=1, keepdims=True)  # the declared sensitivity is 0
                 difference = np.where(is_fixed & is_near, 0.0, np.nan_to_num(difference, nan=math.inf))
-                # A scale is the declared change divided by `paid`, so draws may differ by `paid`: ε in L1, μ in L2.
+                # A scale is the declared change divided by that parameter, so draws may differ by it: ε in L1, μ in L2.
                 if law_of(first) == "laplace":
-                    relative_change = np.abs(difference).sum(axis=1) / first.paid
+                    relative_change = np.abs(difference).sum(axis=1) / first.charged_parameter
                 else:
-                    square = (difference**2).sum(axis=1) / first.paid**2
+                    square = (difference**2).sum(axis=1) / first.charged_parameter**2
                     if isinstance(first, SumRelease):
                         total = squares.setdefault(id(first.series), np.zeros(one.replicates))
                         total[first.replicates] += square
@@ -642,17 +657,17 @@ class ReleaseTests:
                     relative_change = np.sqrt(square)
             largest = float(np.max(relative_change, initial=0.0))
             if largest > 1 + ROUNDING * 100:  # the draws, differences of two large numbers, have lost digits
-                self._impossible("sensitivity", release_number, size=largest)
+                self._record_fault("sensitivity", release_number, size=largest)
 
     @staticmethod
-    def _moved_choices(first: Release, second: Release) -> np.ndarray:
+    def _relative_change_of_choices(first: Release, second: Release) -> np.ndarray:
         """Return the change of the utilities of selections, or of the values of a sparse vector, divided by the
         declared sensitivity, (R',); [0] for other releases."""
         is_comparable = type(first) is type(second) and first.value.shape == second.value.shape
         if not is_comparable or not isinstance(first, SelectionRelease | ThresholdRelease):
             return np.zeros(1)
         difference = first.value - second.value
-        change = np.broadcast_to(np.asarray(first.change, dtype=float), len(difference))
+        change = np.broadcast_to(np.asarray(first.declared_sensitivity, dtype=float), len(difference))
         if isinstance(first, ThresholdRelease):
             moved = np.abs(difference).reshape(len(difference), -1).max(axis=1, initial=0.0)
         else:

@@ -104,7 +104,7 @@ def show_tests(auditing: Auditing, progress: Progress) -> None:
         return
     st.subheader("What was tested of the implementation", anchor=False)
     rows = [
-        (texts.TESTS[finding.kind], "not as declared" if finding.fault else "as declared", texts.chance(finding.p))
+        (texts.TESTS[finding.kind], "not as declared" if finding.is_fault else "as declared", texts.chance(finding.p))
         for finding in outcome.implementation.findings
     ]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)

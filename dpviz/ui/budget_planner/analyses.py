@@ -467,8 +467,8 @@ def _show_details(plan: Analyses, budget: Budget, delta: float, relative: float)
                 "Share": [p.share.fraction for p in planned],
                 "Costs": [described(p.event) for p in planned],
                 "Rows needed": [float(p.rows_needed(relative)) for p in planned],  # may exceed 64 bits
-                "for an error of": [f"{short(100 * relative)} % of {p.statistic.of}" for p in planned],
-                "Asked": [p.statistic.asked for p in planned],
+                "for an error of": [f"{short(100 * relative)} % of {p.statistic.reference_name}" for p in planned],
+                "Asked": [p.statistic.description for p in planned],
             }
         ),
         column_config=column_configs(TABLES["planned"], Sensitivity={"help": TERMS["sensitivity"].sentence}),
@@ -476,7 +476,7 @@ def _show_details(plan: Analyses, budget: Budget, delta: float, relative: float)
         alt="Error, noise, sensitivity, share, cost and rows needed of every analysis",
     )
     st.caption(f"{texts.ERRORS} {SETTINGS_ONLY}")
-    drowned = [escape_name(p.statistic.name) for p in planned if p.drowned]
+    drowned = [escape_name(p.statistic.name) for p in planned if p.is_drowned]
     if drowned:
         st.warning(texts.DROWNED.format(lost=", ".join(drowned), rows=plan.rows))
     st.subheader("How far one row moves each of them", anchor=False)

@@ -374,7 +374,7 @@ def people(panel: Panel, means: NoisyMeans) -> Shown:
     noise = f"The noise is {k:,} times that of one row."
     if k == 1:
         noise = "The noise is the smallest."
-    elif means.touched_rows > means.batch_size:  # a batch is then more likely to hold one of them
+    elif means.accounted_batch_size > means.batch_size:  # a batch is then more likely to hold one of them
         noise = f"The noise is at least {k:,} times that of one row."
     st.markdown(f"With at most **{k:,}** row{'s' * (k > 1)} of a person: {outcome} {noise}")
     numbers = np.unique(np.geomspace(1, max(*people_by_rows, k, 2), 60).round())

@@ -17,7 +17,7 @@ def test_prices_add_up_to_the_power_of_the_cost(currency: Currency) -> None:
     assert sum(price(event, currency) for event in EVENTS) == pytest.approx(total**unit.power, rel=1e-12)
     assert unit.root(total**unit.power) == pytest.approx(total, rel=1e-12)
     costs = np.array([unit.cost(event) for event in EVENTS])
-    np.testing.assert_array_equal(unit.added(costs), accountants.spent(EVENTS, currency))
+    np.testing.assert_array_equal(unit.running_totals(costs), accountants.spent(EVENTS, currency))
 
 
 @pytest.mark.parametrize("currency", UNITS)
@@ -31,7 +31,7 @@ def test_a_release_of_every_kind_costs_what_it_should(currency: Currency, amount
             continue
         event = release(noise, currency, amount)
         assert price(event, currency) == pytest.approx(amount, rel=1e-9)
-        assert type(event) is KINDS.get(noise, type(UNITS[currency].stated(1.0)))
+        assert type(event) is KINDS.get(noise, type(UNITS[currency].event_of_cost(1.0)))
     stated = stated_pure(currency, amount)
     assert isinstance(stated, StatedPureDP) and price(stated, currency) == pytest.approx(amount, rel=1e-9)
     assert stated_pure(currency, np.inf) == StatedPureDP(np.inf)

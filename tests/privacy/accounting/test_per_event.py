@@ -184,6 +184,7 @@ def test_composites_add_up_and_blocks_do_not():
     assert per_event.pure(Sub("poisson", 1, 10, Seq(inside))) == pytest.approx(math.log1p(math.expm1(0.8) / 10))
 
 
+@pytest.mark.filterwarnings("error")  # as of numbers that float32 cannot hold
 @pytest.mark.parametrize("number", [np.float32, np.float64, int])
 def test_kinds_of_numbers_make_no_difference(number):
     for kind in (Laplace, Gaussian, ExpMech, StatedPureDP, StatedZCDP, lambda size: StatedApproximateDP(size, 1e-6)):

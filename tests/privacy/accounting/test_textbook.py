@@ -59,7 +59,7 @@ def test_the_worked_example() -> None:
 
 def test_calibration_by_advanced_composition_keeps_its_promise_in_its_range() -> None:
     for total, steps, slack in ((0.999, 10, 1e-6), (0.5, 1000, 1e-5), (0.01, 1, 1e-9)):
-        step = float(closed_forms.advanced_draw(total, steps, slack))
+        step = float(closed_forms.advanced_step_epsilon(total, steps, slack))
         assert closed_forms.advanced_epsilon(step, steps, slack) <= total
 
 

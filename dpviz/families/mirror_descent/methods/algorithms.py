@@ -416,7 +416,7 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
             )
         game_budget = budget.share(1 - self.certificate_share, facts.released)
         # `share` subtracts the cost of releases before the run, and `play.plan` subtracts it once more, so it is added.
-        with_releases = game_budget.of(game_budget.amount + game_budget.cost(facts.released))
+        with_releases = game_budget.of_amount(game_budget.amount + game_budget.cost(facts.released))
         game_plan = self.play.plan(facts, budget=with_releases)
         event = certifying_event(budget.share(self.certificate_share, facts.released))
         scale, rounds = noise_scale(event, facts.gap_change / facts.n), game_plan.iterations
