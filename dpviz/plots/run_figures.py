@@ -17,7 +17,7 @@ from dpviz.plots.elements.multiples import small_multiples
 from dpviz.plots.elements.style import ArmStyle
 
 PANELS = 2  # number of panels side by side, in a chart of half the page's width
-NONE: Mapping[str, np.ndarray] = MappingProxyType({})
+NO_OVERLAYS: Mapping[str, np.ndarray] = MappingProxyType({})
 NO_CEILINGS: Mapping[str, float] = MappingProxyType({})
 
 
@@ -29,7 +29,7 @@ def convergence(
     spent: Mapping[str, np.ndarray] | None = None,
     spent_title: str = "Privacy spent",
     ceilings: Mapping[str, float] = NO_CEILINGS,
-    overlays: Mapping[str, np.ndarray] = NONE,
+    overlays: Mapping[str, np.ndarray] = NO_OVERLAYS,
     overlay_name: str = "bound",
     bands: Literal["best", "all", "panels"] = "best",
     limits: Sequence[Limit] = (),
@@ -62,8 +62,9 @@ def convergence(
         lines, band_notes = one_band(lines, _best(trace, metric_name))
         notes += band_notes
     thin_lines = []
+    overlay_labels = trace.arm_traces.keys() if spent is None else drawn_labels
     for label, curve in overlays.items():
-        if label in (trace.arm_traces if spent is None else drawn_labels):
+        if label in overlay_labels:
             x = np.arange(len(curve)) if spent is None else spent[label][: len(curve)]
             y, name = curve[: len(x)], f"{label}, {overlay_name}"  # a method may have stopped before its theory does
             thin_lines.append(Line(x, y, name, styles[label], width=1.0, group=label, legend=False))

@@ -100,7 +100,8 @@ def to_html(charts: Sequence[Chart], settings: str) -> str:
         )
         for number, chart in enumerate(charts)
     ]
-    marks = ["" if chart.provenance == "settings" else f" ({chart.provenance})" for chart in charts]  # the page's badge
+    # In place of the badge that a page draws next to a heading.
+    marks = ["" if chart.provenance == "settings" else f" ({chart.provenance})" for chart in charts]
     sections = [
         (chart.heading + mark, figure, bold(chart.caption))
         for chart, mark, figure in zip(charts, marks, figures, strict=True)
@@ -122,6 +123,7 @@ def on_white(figure: go.Figure) -> go.Figure:
     specification = browser_figure(figure_values(figure))
     layout = specification["layout"]
     layout["template"] = pio.templates["plotly_white"]
-    if (right := layout.get("margin", {}).get("r", 0)) > _EMPTY_MARGIN:  # it has text, in a wider type than the page's
-        layout["margin"]["r"] = math.ceil(WIDER * right)
+    right_margin = layout.get("margin", {}).get("r", 0)
+    if right_margin > _EMPTY_MARGIN:  # it has text, in a wider type than the page's
+        layout["margin"]["r"] = math.ceil(WIDER * right_margin)
     return go.Figure(specification)

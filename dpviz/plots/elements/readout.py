@@ -25,7 +25,7 @@ class Values(NamedTuple):
     color: str
 
 
-def needed(lines: Sequence[Values]) -> bool:
+def needs_readout(lines: Sequence[Values]) -> bool:
     """Return whether, between the ends of some line, another line has a value at a step where that line has none."""
     steps = _all_steps(lines)
     for line in lines:

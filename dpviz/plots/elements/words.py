@@ -43,7 +43,8 @@ def alt_text(figure: go.Figure | Drawing) -> str:
         ends = (f"{_plain(part['name'])} {short(float(part['y'][-1]))}" for part in parts)
         sentences = [f"{y_title}, at the end: {', '.join(ends)}"]
     elif lines := [trace for trace in traces if _is_line(trace)]:
-        sentences = _lines(lines, y_title, x_title.removeprefix("Number of "), layout.get("meta", ""))
+        bound = layout.get("meta", "")  # as `style.layout` sets it
+        sentences = _lines(lines, y_title, x_title.removeprefix("Number of "), bound)
     else:
         counts = (f"{_plain(trace['name'])} {len(trace['x']):,}" for trace in traces)
         sentences = [f"{y_title or x_title}, points: {', '.join(counts)}"]
@@ -120,7 +121,7 @@ def _heat(traces: Sequence[Drawing], x_title: str, y_title: str) -> str:
     """Return the lowest and the highest cell of every panel in words."""
     sentences = []
     for trace in traces:
-        cells = np.asarray(trace["customdata"], dtype=float)
+        cells = np.asarray(trace["customdata"], dtype=float)  # the values; "z", the colours, may be their logarithms
         if np.isnan(cells).all():
             continue
         ends = []

@@ -274,7 +274,7 @@ class AcceleratedPage(FamilyPage):
         """Yield charts of the noise in each step, of the privacy spent, of the error bounds along the steps, and of the
         error bound at the end against the number of steps T."""
         caption = "Noise added to each coordinate of the mean gradient."
-        chart = plan_figures.noise_schedule(view.plans, view.styles, words=caption)
+        chart = plan_figures.noise_schedule(view.plans, view.styles, caption)
         yield replace(chart, handles=_handles(view))
         yield page_plan.privacy_spent(view)
         predictions: Theory = view.theory

@@ -81,8 +81,8 @@ def _walked(epsilon: float) -> tuple[Animation, dict[str, float]]:
         color,
         positions,
         last,
-        other_places=reference[:, :1],
-        other_label=story.REFERENCE,
+        reference_points=reference[:, :1],
+        reference=story.REFERENCE,
         median=median_texts,
     )
     coordinates, ground_heights = story.ground()

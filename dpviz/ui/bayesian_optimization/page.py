@@ -199,7 +199,7 @@ class TuningPage(FamilyPage):
             partial(_ground, run),
             arm_styles(run.experiment.arms),
             (across, up),
-            what="validation loss",
+            objective_name="validation loss",
             heading="The validation loss below the runs",
             caption=f"{texts.LANDSCAPE} **Not private**: it reads the validation losses.",
         )
@@ -214,7 +214,7 @@ class TuningPage(FamilyPage):
             return None
         trace = run.job.trace.visible(diagnostics)
         if LOSS not in trace.metrics:
-            return hero.curves(run, diagnostics, most=len(presets.METHODS))
+            return hero.curves(run, diagnostics, max_private=len(presets.METHODS))
         metric, axis_name = trace.metrics[LOSS], "trainings"
         draw = partial(figures.by_trainings, ended=run.job.state == "done", height=hero.HEIGHT)
         styles = arm_styles(run.experiment.arms)

@@ -204,7 +204,7 @@ def attacked_people(budget: Budget, means: NoisyMeans, planned: Releases | None,
     chance = f"{were} replaced or not" if relation == "replace-one" else f"{were} in the data or not"
     return chart(
         "people_attacked",
-        planner_figures.of_hundred(right),
+        planner_figures.hundred_cases(right),
         "What an attacker can do",
         "Of 100 people, how many the best attacker is right about",
         f"Of 100 people whose {rows} {chance}, as a coin decided, an attacker who knows everybody else's {rows} is "

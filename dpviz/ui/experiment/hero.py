@@ -20,7 +20,7 @@ from dpviz.datasets import GroupedUpload, UploadedTable
 from dpviz.experiments.changes import differences
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.results import quantiles, spent_curve
-from dpviz.experiments.summary import PRIVATE, HeadlineResult, arms_to_draw, headline_result
+from dpviz.experiments.summary import MAX_PRIVATE, HeadlineResult, arms_to_draw, headline_result
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import about, short, short_up
 from dpviz.plots import clouds, run_figures
@@ -106,7 +106,7 @@ class _Film:
         recorded_steps = [steps for steps, _positions in map(self.trace.cloud, labels)]
         steps = clouds.timeline(recorded_steps)  # some of them
         walks = [self.walk(label, steps) for label in labels]
-        x, y = clouds.axes_around(plane.titles, [walk.places for walk in walks], plane.corners)
+        x, y = clouds.axes_around(plane.titles, [walk.points for walk in walks], plane.corners)
         background = self.page.ground(self.run, x, y)
         if background is not None:
             x, y = clouds.axes_of_background(plane.titles, background)  # it may show another part of the plane
@@ -133,10 +133,10 @@ class _Film:
         return Trajectories(
             label,
             style.arm_styles(run.experiment.arms)[label].color,
-            places=clouds.values_at_steps(*trace.cloud(label), steps),
+            points=clouds.values_at_steps(*trace.cloud(label), steps),
             last=trace.arm_traces[label].iterations[-1],
-            other_places=reference_points,
-            other_label=reference,
+            reference_points=reference_points,
+            reference=reference,
             region=region,
             median=self.medians(label, steps),
             spent=self.spent(label, steps),
@@ -204,7 +204,7 @@ def _privacy(run: Run, trace: Trace, animation: Animation, metric: Metric | None
     """
     experiment = run.experiment
     raw_parts = []
-    if any(walk.other_label for walk in animation.walks):  # repeats of a method without privacy
+    if any(walk.reference for walk in animation.walks):  # repeats of a method without privacy
         raw_parts.append("the grey rings")
     if animation.raw:  # the objective behind the dots follows from the data
         raw_parts.append("the shades")
@@ -475,13 +475,13 @@ def _change_sentence(panel: Panel, run: Run, headline: Headline) -> str:
 
 
 def curves(
-    run: Run, diagnostics: bool, name: str = "", limits: Sequence[Limit] = (), most: int = PRIVATE
+    run: Run, diagnostics: bool, name: str = "", limits: Sequence[Limit] = (), max_private: int = MAX_PRIVATE
 ) -> Chart | None:
     """Return the chart with the curves of a run in one metric; None if no metric may be shown.
 
     name : of the metric; if empty or not recorded, the most telling one is drawn. diagnostics : true if metrics that
-    read raw data may be shown. limits : horizontal lines with a label. most : the largest number of private methods
-    that are drawn, those that end lowest.
+    read raw data may be shown. limits : horizontal lines with a label. max_private : the largest number of private
+    methods that are drawn, those that end lowest.
     """
     if run.job.trace is None:
         return None
@@ -490,7 +490,7 @@ def curves(
     if not metrics:
         return None
     metric = metrics.get(name) or next(iter(metrics.values()))  # the first is the most telling one
-    selection = trace.only(arms_to_draw(trace, metric.name, most))  # with the lowest method without privacy
+    selection = trace.only(arms_to_draw(trace, metric.name, max_private))  # with the lowest method without privacy
     styles = arm_styles(run.experiment.arms)
     figure = run_figures.convergence(selection, metric.name, styles, limits=limits, height=HEIGHT)
     privacy = results.privacy(metric, selection, run.experiment)

@@ -23,7 +23,7 @@ from dpviz.experiments.preset import Preset
 from dpviz.experiments.summary import Summary, summary
 from dpviz.plots import pinned_overlay
 from dpviz.plots.elements.chart import Chart
-from dpviz.plots.pinned_overlay import Drawn
+from dpviz.plots.pinned_overlay import PinnedPicture
 from dpviz.ui import downloads, links, visitors
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import results, texts
@@ -32,7 +32,7 @@ from dpviz.ui.experiment.run import Run, StartableExperiment
 from dpviz.ui.markdown import escape_name
 
 ADDRESS = links.PIN  # name of the query parameter of a pin, which an address has once for each pin
-NOTHING = Drawn(axes=("", ""), pinned_lines=(), not_private=False)  # of a run without a picture that may be seen
+EMPTY = PinnedPicture(axes=("", ""), pinned_lines=(), not_private=False)  # of a run without a picture that may be seen
 _PINS, _REFUSED = "pins", "pins_refused"  # after a page's prefix: keys of its pins, and of the errors of refused ones
 _BESIDE = "_beside"  # after a page's prefix: the prefix of the lines that its preset is compared with
 
@@ -53,7 +53,7 @@ class PagePin:
     """
 
     pin: Pin
-    drawn: Drawn | None = None
+    drawn: PinnedPicture | None = None
     summary: Summary | None = None
     raw: bool = False
     key: str = ""
@@ -330,7 +330,7 @@ def _with_results(panel: Panel, pinned: PagePin, run: Run, draw: Draw) -> PagePi
     references = {arm.label for arm in run.experiment.arms if arm.reference}
     return replace(
         pinned,
-        drawn=NOTHING if picture is None else pinned_overlay.pinned_parts(picture.figure, references),
+        drawn=EMPTY if picture is None else pinned_overlay.pinned_parts(picture.figure, references),
         summary=summary(trace.visible(diagnostics)),
         raw=diagnostics and not run.experiment.problem.public,
         run=run.identity,

@@ -184,12 +184,12 @@ def drawings(plan_view: PlanView) -> Iterator[Chart]:
     yield privacy_spent(plan_view)
 
 
-def privacy_spent(plan_view: PlanView, after: str = "step") -> Chart:
+def privacy_spent(plan_view: PlanView, step_name: str = "step") -> Chart:
     """Return the chart of the privacy spent after each step, in the currency of the budget, or as ε at its δ.
 
-    after : name of a step, as the family counts them.
+    step_name : as the family calls its steps.
     """
-    budget, texts = plan_view.experiment.budget, {"remark": plan_view.experiment.budget.remark, "after": after}
+    budget, texts = plan_view.experiment.budget, {"remark": plan_view.experiment.budget.remark, "step_name": step_name}
     if isinstance(budget, ApproximateDP):
         return plan_figures.epsilon_spent(plan_view.plans, plan_view.styles, budget.delta, budget.epsilon, **texts)
     if budget.currency is None:  # a guarantee such as Rényi DP: read as ρ, in which it is no limit

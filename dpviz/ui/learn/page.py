@@ -210,7 +210,7 @@ def _show_chart(lesson: Lesson, step: int, before: Side, after: Side, poll: Poll
     noise = measure.noise(before)
     if noise:
         figure = lesson_figures.noise(
-            noise, measure.noise(after), names, reach=measure.reach(after), there=step != SETTING
+            noise, measure.noise(after), names, x_ends=measure.reach(after), reveal=step != SETTING
         )
         charts.show_figure(figure, _key(lesson, "noise"), f"Noise scale in each step: “{lesson.title}”")
         st.caption(explain.SETTINGS_ONLY)

@@ -245,7 +245,7 @@ class GamesPage(FamilyPage):
         """Yield charts of the noise of every round, of the privacy spent, of the bound on the gap along the rounds, and
         of the bound at the end against the number of rounds."""
         yield figures.noise_of_rounds(view.plans, view.styles)
-        yield page_plan.privacy_spent(view, after="round")
+        yield page_plan.privacy_spent(view, step_name="round")
         yield figures.gap_bounds(view.experiment.arms, view.plans, view.styles)
         # The last chart is about the settings of the first method that has a bound (in `theory`, from `predict`).
         method = next((arm.algorithm for arm in view.experiment.arms if arm.label in view.theory), None)

@@ -219,7 +219,7 @@ class SecondOrderPage(FamilyPage):
         """Yield charts of the noise in each step, of the privacy spent, of the noise of both stopping tests over their
         tolerances, and of the waiting times at a flat point by the number of rows."""
         yield figures.noise_and_targets(view.experiment.arms, view.plans, view.styles)
-        yield page_plan.privacy_spent(view, after="step at most")
+        yield page_plan.privacy_spent(view, step_name="step at most")
         theory: Theory = view.theory
         ratios: dict[str, tuple[float, float]] = {}  # noise over tolerance, by method and phase
         for phases in theory.values():
@@ -301,7 +301,7 @@ class SecondOrderPage(FamilyPage):
             partial(_ground, run),
             arm_styles(run.experiment.arms),
             DIRECTIONS,
-            what="objective",
+            objective_name="objective",
             heading="The objective below the runs",
             caption=f"{texts.LANDSCAPE} **Not private**: it reads the raw data, which are generated.",
         )

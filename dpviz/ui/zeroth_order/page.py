@@ -245,14 +245,14 @@ class ZerothOrderPage(FamilyPage):
             partial(ground, run, smoothed),
             arm_styles(run.experiment.arms),
             DIRECTIONS,
-            what=what,
+            objective_name=what,
             heading=f"Smoothed over r = {short(radius(run))}" if smoothed else "The function itself",
             caption=f"{texts.LANDSCAPE.format(what=what)} **Not private**: it reads the raw data, which are generated.",
         )
 
     def curves(self, run: Run, diagnostics: bool) -> Chart | None:
         """Return the curves of at most LINES private methods."""
-        return hero.curves(run, diagnostics, most=LINES)
+        return hero.curves(run, diagnostics, max_private=LINES)
 
     def headline(self, run: Run, trace: Trace) -> hero.Headline | None:
         """Return the end of the best method; its sentence compares it with its start and with the end of the reference
