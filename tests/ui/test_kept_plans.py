@@ -32,7 +32,7 @@ def _visit(public: bool) -> None:
 
     asked = experiment(public=public)
     st.session_state["plan"] = plan.view(asked, theory)
-    plan.stops("slider", [asked, None], ["noise"], theory, plan.drawings)
+    plan.stops("slider", [asked, None], ["noise"], theory, plan.basic_charts)
     st.session_state["again"] = plan.view(asked, theory)
 
 
@@ -73,7 +73,7 @@ def test_the_charts_of_a_plan_are_made_once_also_when_all_of_them_are_drawn_agai
     made: list[Chart] = []
 
     def drawings() -> Iterator[Chart]:
-        for chart in plan.drawings(view):
+        for chart in plan.basic_charts(view):
             made.append(chart)
             yield chart
 

@@ -56,8 +56,8 @@ def test_a_reading_of_several_methods_is_the_largest_and_names_who_has_it() -> N
     """Different methods may be worst in different readings; a plan may leave a little of its budget."""
     read = {"a": reading(0.797, 0.02), "b": reading(0.8767, 0.0171), "c": reading(0.8767 * (1 - 1e-4), 0.01)}
     epsilon, detection = (guarantee.worst(read, name) for name in ("epsilon_at_delta", "detection"))
-    assert (epsilon.value, epsilon.who, epsilon.least) == (0.8767, "b and 1 more", 0.797)
-    assert (detection.value, detection.who, detection.least) == (0.02, "a", 0.01)
+    assert (epsilon.value, epsilon.who, epsilon.smallest) == (0.8767, "b and 1 more", 0.797)
+    assert (detection.value, detection.who, detection.smallest) == (0.02, "a", 0.01)
     assert guarantee.worst(read, "rho").who == "every method"
     assert guarantee.worst({"b": read["b"]}, "rho").who == "b"
     assert "2 % of the time (a; less often with the other methods)." in guarantee.consequence(

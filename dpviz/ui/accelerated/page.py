@@ -117,7 +117,7 @@ def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
         purchase.note_origin(value, cost=None)  # notes a value from a link as an estimate
         st.badge("estimated from the data: not private", icon=":material/visibility:", color="orange")
         compute = partial(planning.estimated_smoothness, problem, tables)
-        st.button("Estimate L", key=panel.key("estimate"), on_click=purchase.keep, args=(None, compute))  # at no cost
+        st.button("Estimate L", key=panel.key("estimate"), on_click=purchase.write, args=(None, compute))  # at no cost
     elif source == "released":
         cost = fields["smoothness_cost"]
         if cost is not None:
@@ -146,14 +146,14 @@ def _by_origin(panel: Panel, purchase: PrivateFact, fields: dict[str, Any], valu
     """
     cost, source = purchase.cost_of(value), fields["smoothness_source"]
     if purchase.is_estimate(value):
-        explain.mark_taken("this L", panel.key("knew_smoothness"), on_known=purchase.known, args=(value,))
+        explain.mark_taken("this L", panel.key("knew_smoothness"), on_known=purchase.forget_origin, args=(value,))
         return {**fields, "smoothness_source": "estimated", "smoothness_cost": None}
     if cost is not None:
         if source == "declared":
             st.caption(f"This L was released: it stays paid for, with ε_L = {short_up(cost)}.")
         return {**fields, "smoothness_source": "released", "smoothness_cost": cost}
     if source == "declared":
-        purchase.typed(value)
+        purchase.note_declared(value)
     elif purchase.is_typed(value):
         say_typed("L")
         return {**fields, "smoothness_source": "declared", "smoothness_cost": None}

@@ -36,7 +36,7 @@ from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import hero, results
 from dpviz.ui.experiment import plan as page_plan
 from dpviz.ui.experiment.page import FamilyPage
-from dpviz.ui.experiment.plan import PlanView, Shown
+from dpviz.ui.experiment.plan import Charts, PlanView
 from dpviz.ui.experiment.problem_menu import UPLOAD, Menu, ProblemEntry, ProblemMenu, Source, generators, setting_names
 from dpviz.ui.experiment.results import CurveOptions
 from dpviz.ui.experiment.run import Run, problem_key
@@ -229,7 +229,7 @@ class TuningPage(FamilyPage):
             figure, note = draw(trace, LOSS, styles, spent, title)
         else:
             figure, note = draw(trace, LOSS, styles)
-        privacy = results.privacy(metric, trace, run.experiment)
+        privacy = results.privacy_sentence(metric, trace, run.experiment)
         caption = " ".join(filter(None, (explain.spread_sentence(run.experiment.replicates), note, privacy)))
         alt = f"{metric.label} against {axis_name}, one line per method"
         return Chart(figure, metric.label, alt, caption, provenance(trace.statuses(metric).values()))
@@ -270,7 +270,7 @@ class TuningPage(FamilyPage):
         """Return options that draw the number of evaluations per step second."""
         return CurveOptions(second=BATCH_SIZE.name)
 
-    def draw_results(self, panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
+    def draw_results(self, panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Charts:
         """Draw the length of a step's gradient next to its noise, the paths of two settings, and after the run the
         released settings, and the Gaussian process along one setting; return the charts for the download."""
         left, right = st.columns(2, gap="medium")
@@ -352,7 +352,7 @@ def _gibo(run: Run, trace: Trace) -> Arm | None:
     return None
 
 
-def _signal(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
+def _signal(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Charts:
     """Draw the length of the first DP-GIBO's gradient in each step, next to its noise and bias; return the chart."""
     arm = _gibo(run, trace)
     if arm is None:

@@ -86,7 +86,7 @@ class Offer:
     name: str = "methods"
 
 
-EVERY = Offer()
+ALL_METHODS = Offer()
 
 
 @dataclass(frozen=True)
@@ -97,18 +97,18 @@ class Group:
     the order of their controls; the name of a nested setting includes all settings in it.
     only : {name: (other, value)}, settings that are drawn only while the setting `other` of the group has this value.
     leads : names of settings that are drawn above the picture, as far as the methods have them and there is room.
-    without : a sentence that explains why steps or batches are not among the leading settings.
+    why_missing : a sentence that explains why steps or batches are not among the leading settings.
     """
 
     title: str
     names: Sequence[str]
     only: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
     leads: Sequence[str] = ()
-    without: str = ""
+    why_missing: str = ""
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenMethods:
     """Methods and their shared settings, as set on the page.
 
     references : true to add each update rule without noise. settings : values by name; in place of a specification,
@@ -132,7 +132,7 @@ class Chosen:
         return catalogue.arms(self.labels, references=self.references, **settings)
 
 
-def methods(panel: Panel, catalogue: Catalogue, offer: Offer = EVERY) -> tuple[str, ...]:
+def methods(panel: Panel, catalogue: Catalogue, offer: Offer = ALL_METHODS) -> tuple[str, ...]:
     """Draw the choice of the methods to compare, with their full names below; return their labels."""
     labels = tuple(
         panel.several(
@@ -185,15 +185,14 @@ def choose_settings(
     """Draw the settings group by group, as far as one of `methods` has them; return their values by name.
 
     applicable_names : returns those of some names that mean something for the page's problem and budget.
-    free_columns : numbers of the columns above the picture that are free for the leading settings of a group; a page
-    has one group with any. These are drawn after this function has returned, and then write into the returned
-    dictionary.
+    free_columns : numbers of the columns above the picture that are free for the leading settings; a page has one group
+    with any. They are drawn after this function has returned, and then write into the returned dictionary.
     """
     values: dict[str, Any] = {}
     controls = catalogue.controls()
     for group in groups:
         unconditional = [name for name in group.names if name not in group.only]
-        names = applicable(catalogue, applicable_names(unconditional), methods)
+        names = owned(catalogue, applicable_names(unconditional), methods)
         leading_names = [name for name in group.leads if name in names]
         leading = dict(zip(leading_names, free_columns, strict=False))  # those without a column are drawn in the group
         for name, column in leading.items():
@@ -210,17 +209,17 @@ def choose_settings(
                 values |= settings(panel, catalogue, names)
                 conditional = [name for name, (other, value) in group.only.items() if values.get(other) == value]
                 single_values = [name for name in conditional if not controls[name].count]
-                values |= settings(panel, catalogue, applicable(catalogue, single_values, methods))
+                values |= settings(panel, catalogue, owned(catalogue, single_values, methods))
                 for name in conditional:
                     if controls[name].count:  # several numbers, such as a schedule drawn by hand, are set in a chart
                         panel.add_lead(len(panel.leads), controls[name], values)  # behind all others
     return values
 
 
-def applicable(catalogue: Catalogue, names: Sequence[str], methods: Sequence[str]) -> list[str]:
+def owned(catalogue: Catalogue, names: Sequence[str], methods: Sequence[str]) -> list[str]:
     """Return those of the settings `names` that one of `methods` (if empty, of all) has."""
-    owned = {name for label in methods or catalogue.methods for name in type(catalogue.methods[label]).model_fields}
-    return [name for name in names if name in owned]
+    fields = {name for label in methods or catalogue.methods for name in type(catalogue.methods[label]).model_fields}
+    return [name for name in names if name in fields]
 
 
 def budget(
@@ -283,7 +282,7 @@ def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "metho
             values |= {control.name: getattr(experiment.budget, control.name) for control in cls.controls()}
     values |= {_repeats_name(experiment.public): experiment.replicates, "seed": experiment.seed}
     # An arm may differ from the others in a setting that all share; then no values of the controls lead to it.
-    rebuilt = Chosen(tuple(labels), values["references"], shared_settings)
+    rebuilt = ChosenMethods(tuple(labels), values["references"], shared_settings)
     if rebuilt.arms(catalogue) != experiment.arms:
         raise ValueError(texts.UNEXPRESSED)
     return values

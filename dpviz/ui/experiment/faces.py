@@ -92,7 +92,7 @@ def along_budget(panel: Panel, page: Page, ready: StartableExperiment | None, ex
     including methods that have no plan at the present budget; None while the controls make none.
     """
     key = page.family + run_panel.ALONG
-    wanted = None if experiment is None else along(experiment)
+    wanted = None if experiment is None else budget_sweep(experiment)
     # The run at the present budget, if it has ended and has the present settings.
     last_ended = run_panel.finished_run(panel.page)
     present_run = last_ended if last_ended is not None and run_panel.matches_job(ready, last_ended.job) else None
@@ -127,7 +127,7 @@ def along_budget(panel: Panel, page: Page, ready: StartableExperiment | None, ex
     return Face(pale, draw)
 
 
-def along(experiment: Experiment) -> Sweep | None:
+def budget_sweep(experiment: Experiment) -> Sweep | None:
     """Return the sweep of an experiment's private methods over fixed budgets of the same currency.
 
     The present size of the budget plays no part in it, so that the sweep is the same wherever the slider is. Return
@@ -137,7 +137,8 @@ def along(experiment: Experiment) -> Sweep | None:
     if not experiment.public or not arms:
         return None
     # As many repeats as a page runs first: a sweep that nobody has asked for must be short.
-    control, repeats = _size_control(experiment), min(run_panel.FIRST, experiment.replicates)
+    repeats = min(run_panel.FIRST, experiment.replicates)
+    control = _size_control(experiment)
     with suppress(UserError):
         budget = experiment.budget.replaced(**{control.name: control.default})
         template = experiment.replaced(arms=arms, replicates=repeats, budget=budget)
@@ -196,12 +197,12 @@ def _chart(
     bound, remark = _bound(panel, page, sweep, present_size)
     budgets = sweep.values if present_size is None else (*sweep.values, present_size)
     low, high = min(budgets), max(budgets)
-    markers = []
+    verticals = []
     if present_size is not None:
         # √(low·high) is the middle of the logarithmic axis. In the left half the line is left of its text, for which
         # there is more room on the right.
         side: Literal["left", "right"] = "left" if present_size**2 < low * high else "right"
-        markers = [VerticalLine(present_size, f"you are here<br>{control.symbol} = {short(present_size)}", side)]
+        verticals = [VerticalLine(present_size, f"you are here<br>{control.symbol} = {short(present_size)}", side)]
     styles = arm_styles(arms)
     if present_run is not None:  # as in the picture along the steps: styles may depend on which methods are drawn
         styles |= arm_styles(present_run.experiment.arms)
@@ -209,7 +210,7 @@ def _chart(
         drawn_result,
         styles,
         control.title,
-        markers,
+        verticals,
         ends=(low, high),
         level=None if trace is None else _level(trace, sweep.metric),
         bound=bound,

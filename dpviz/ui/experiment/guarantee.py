@@ -50,17 +50,17 @@ class Readings:
 class Worst:
     """The range of one reading over several methods.
 
-    value, least : the largest and the smallest value. who : text that names the methods with the largest.
+    value, smallest : the largest and the smallest value. who : text that names the methods with the largest.
     """
 
     value: float
     who: str
-    least: float
+    smallest: float
 
     @property
     def same(self) -> bool:
         """True if all methods have the same value, in the digits that are shown."""
-        return _equal(self.least, self.value)
+        return _equal(self.smallest, self.value)
 
 
 def readings(plan: Plan, delta: float) -> Readings:
@@ -88,7 +88,7 @@ def _readings(earlier: tuple[Event, ...], events: tuple[Event, ...], budget: Bud
         mu=costs["mu"],
         epsilon_at_delta=tightest.epsilon,
         accountant=accountants.METHOD_NAMES[tightest.method],
-        # The trade-off is the least rate of misses.
+        # A trade-off is a lower bound on the rate of misses; of the two that hold, the larger one counts.
         detection=1 - max(float(tradeoff(events, false_alarms)), float(budget.tradeoff(FALSE_ALARMS))),
     )
 
@@ -274,7 +274,7 @@ def _equal(value: float, largest: float) -> bool:
 
 def _range(reading: Worst, text: Callable[[float], str]) -> str:
     """Return a sentence with the range of a reading over the methods. text : formats one value."""
-    low, high = text(reading.least), text(reading.value)
+    low, high = text(reading.smallest), text(reading.value)
     if reading.same or low == high:
         return f"{reading.who[0].upper()}{reading.who[1:]}."
     return f"From {low} to {high} over the methods; shown is the largest, of {reading.who}."

@@ -289,7 +289,7 @@ def picture(panel: Panel, active: bool, make_chart: MakeChart, make_number: Make
     make_number : returns its number, None if it has none.
     """
     draw = partial(_draw, panel, make_chart, make_number, frame)
-    run_panel.show_live(panel.page, active, draw, hidden=frame.hides)
+    run_panel.show_live(panel.page, active, draw, hides_progress=frame.hides)
 
 
 def _draw(panel: Panel, make_chart: MakeChart, make_number: MakeNumber, frame: Frame) -> float | None:
@@ -321,7 +321,7 @@ def _draw(panel: Panel, make_chart: MakeChart, make_number: MakeNumber, frame: F
     key = panel.key("on_picture_pale" if is_picture_old else "on_picture")
     with st.container(key=key, horizontal=True, vertical_alignment="center"):
         if is_picture_old:
-            waits = f" {newest.waiting}" if newest is not None and state == "queued" else ""
+            waits = f" {newest.waiting_text}" if newest is not None and state == "queued" else ""
             st.markdown(f"{texts.EARLIER}{_changes(run, frame.ready)}{waits}", width="content")
         is_idle = not (newest or run).job.active
         if pale:
@@ -493,7 +493,7 @@ def curves(
     selection = trace.only(arms_to_draw(trace, metric.name, max_private))  # with the lowest method without privacy
     styles = arm_styles(run.experiment.arms)
     figure = run_figures.convergence(selection, metric.name, styles, limits=limits, height=HEIGHT)
-    privacy = results.privacy(metric, selection, run.experiment)
+    privacy = results.privacy_sentence(metric, selection, run.experiment)
     left_out = len(trace.arm_traces) - len(selection.arm_traces)
     others = f" {left_out} more method{'s' * (left_out > 1)} under Results." if left_out > 0 else ""
     caption = f"{metric.label}. {explain.spread_sentence(run.experiment.replicates)}{others} {privacy}"

@@ -35,15 +35,15 @@ from dpviz.ui.experiment import controls, faces, guarantee, hero, pins, plan, re
 from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment import sweep as sweep_panel
-from dpviz.ui.experiment.controls import EVERY, Catalogue, Chosen, Group, Offer
-from dpviz.ui.experiment.plan import PlanView, Shown
+from dpviz.ui.experiment.controls import ALL_METHODS, Catalogue, ChosenMethods, Group, Offer
+from dpviz.ui.experiment.plan import Charts, PlanView
 from dpviz.ui.experiment.problem_menu import ProblemMenu, Selection
 from dpviz.ui.experiment.results import CurveOptions
 from dpviz.ui.experiment.run import Run, StartableExperiment
 from dpviz.ui.uploads import file
 
 LEADS = 4  # number of controls above the picture, including that of the budget
-SMALL = "noise", "privacy"  # names, in the charts' keys, of the plan's two charts next to the live picture
+SMALL_CHARTS = "noise", "privacy"  # names, in the charts' keys, of the plan's two charts next to the live picture
 
 
 class Texts(Protocol):
@@ -119,7 +119,7 @@ class FamilyPage:
 
     def offer(self, _problem: type[ProblemSpecification], /) -> Offer:
         """Return the methods that the page offers for a kind of problem: all, unless a family leaves some out."""
-        return EVERY
+        return ALL_METHODS
 
     def applicable(
         self, names: Sequence[str], _problem: type[ProblemSpecification], _currency: type[Budget], /
@@ -148,7 +148,7 @@ class FamilyPage:
 
         A generator, since the others are computed only when their tab is open.
         """
-        return plan.drawings(view)
+        return plan.basic_charts(view)
 
     def chart_note(self, _view: PlanView, /) -> str:
         """Return the line below the two charts next to the live picture; "" for none."""
@@ -187,7 +187,7 @@ class FamilyPage:
         return False
 
     def landscape(self, _run: Run, _trace: Trace, /) -> Chart | None:
-        """Return that map; None before the first step."""
+        """Return the map of a run, with a dot for every repeat; None before the first step."""
 
     def curves(self, run: Run, diagnostics: bool, /) -> Chart | None:
         """Return the curves along the steps, which the visitor can choose where the live picture is a map."""
@@ -228,7 +228,7 @@ class FamilyPage:
         By default there are none. trace : the records of the run that may be shown, here and in the methods below.
         """
 
-    def draw_results(self, _panel: Panel, _run: Run, _trace: Trace, _diagnostics: bool, /) -> Shown:
+    def draw_results(self, _panel: Panel, _run: Run, _trace: Trace, _diagnostics: bool, /) -> Charts:
         """Draw results below the curves; return their charts, for the download. By default there are none."""
         return []
 
@@ -347,7 +347,8 @@ def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _S
             # the noise of a fixed seed can be known.
             problem = page.problems.build(panel, source, budget, None if source.uploaded else numbers["seed"])
             if problem is not None:  # else a visitor's file is not ready
-                sidebar.build = partial(_build, page, problem, Chosen(labels, references, settings), budget, numbers)
+                methods = ChosenMethods(labels, references, settings)
+                sidebar.build = partial(_build, page, problem, methods, budget, numbers)
         except UserError as error:
             sidebar.error = error
         st.button(
@@ -363,7 +364,7 @@ def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _S
 def _build(
     page: FamilyPage,
     problem: Callable[[], ProblemSpecification],
-    methods: Chosen,
+    methods: ChosenMethods,
     budget: Settings[Budget],
     numbers: Mapping[str, Any],
 ) -> Experiment:
@@ -381,26 +382,26 @@ class _Screen(PageBody):
     `PageBody`.
 
     tools : container below the title. `draw` sets the other fields anew each time:
-    experiment : the experiment without the methods that have no plan; None while the settings make none. every : the
-    same with all methods. preset : the preset that was opened last. settings : a name of all settings, by which the
-    browser tells old from new. packed : the plan's charts at all stops of the slider that was pressed, as text for the
-    browser; "" if none was pressed. ready : the experiment with plans and data, to be run. small, drawings : the first
-    two charts of the plan, and an iterator over the others. comparing : container for the state of the runs that a
-    preset is compared with.
+    experiment : the experiment without the methods that have no plan; None while the settings make none.
+    full_experiment : the same with all methods. preset : the preset that was opened last. settings_id : a text by which
+    the browser recognises the settings. packed_stops : the plan's charts at all stops of the slider that was pressed,
+    as text for the browser; "" if none was pressed. ready : the experiment with plans and data, to be run.
+    small_charts, other_charts : the first two charts of the plan, and an iterator over the others.
+    comparison_state : container for the state of the runs that a preset is compared with.
     """
 
     page: FamilyPage
     sidebar: _Sidebar
     tools: DeltaGenerator
     experiment: Experiment | None = None
-    every: Experiment | None = None
+    full_experiment: Experiment | None = None
     preset: Preset | None = None
-    settings: str = ""
-    packed: str = ""
+    settings_id: str = ""
+    packed_stops: str = ""
     ready: StartableExperiment | None = None
-    small: Sequence[Chart] = ()
-    drawings: Iterator[Chart] = field(default_factory=lambda: iter(()))
-    comparing: DeltaGenerator | None = None
+    small_charts: Sequence[Chart] = ()
+    other_charts: Iterator[Chart] = field(default_factory=lambda: iter(()))
+    comparison_state: DeltaGenerator | None = None
 
     def draw(self) -> None:
         """Draw the sliders, the live picture with the pins below, the sections, and the link that restores the page."""
@@ -408,7 +409,7 @@ class _Screen(PageBody):
         pins.read_address(panel, page.can_express)
         view = self._controls()
         foot = self._picture(view)
-        components.stops(panel.key("stops"), group=panel.page, settings=self.settings, packed=self.packed)
+        components.stops(panel.key("stops"), group=panel.page, settings=self.settings_id, packed=self.packed_stops)
         with st.container():
             if appearance.is_narrow():  # on a phone, so that the picture is near the sliders
                 self._note(view)
@@ -416,10 +417,10 @@ class _Screen(PageBody):
                 plan.refusals(view.refused)
             if self.ready is not None:
                 run_panel.show_memory_error(self.ready)
-            pins.show(panel, page.title, self.experiment, draw=page.picture, view=page.ready)
-            if self.preset is not None and self.comparing is not None:
-                with self.comparing:
-                    pins.compute_comparison(panel, page.title, self.preset, draw=page.picture, view=page.ready)
+            pins.show(panel, page.title, self.experiment, draw=page.picture, make_ready=page.ready)
+            if self.preset is not None and self.comparison_state is not None:
+                with self.comparison_state:
+                    pins.compute_comparison(panel, page.title, self.preset, draw=page.picture, make_ready=page.ready)
         _Sections(page, self, view).show()
         facts_read: Collection[str] = ()
         if self.experiment is not None and not self.experiment.public:
@@ -435,10 +436,10 @@ class _Screen(PageBody):
         page, panel, sidebar, view = self.page, self.panel, self.sidebar, None
         # After a mistake, any moved slider draws the sidebar again: it may mend what ended the sidebar.
         self.draw_leads(all_read=sidebar.error is not None)
-        self.experiment, self.every, self.packed = None, None, ""
+        self.experiment, self.full_experiment, self.packed_stops = None, None, ""
         with st.container(), draw_errors():
-            self.experiment = self.every = sidebar.experiment(panel)
-            self.settings = plan.settings_id(self.experiment)
+            self.experiment = self.full_experiment = sidebar.experiment(panel)
+            self.settings_id = plan.settings_id(self.experiment)
             self._pack_stops()
             view = None if self.experiment is None else page.view(self.experiment)
         preset_menu.clear_pending(panel)  # all controls that a preset sets are drawn now
@@ -448,8 +449,8 @@ class _Screen(PageBody):
             self.preset = preset_menu.menu(panel, page.presets, self.experiment)
         if view is not None:
             self.experiment = view.experiment  # without the methods that have no plan
-            self.drawings = plan.cached_charts(view, page.plan_charts(view))
-            self.small = [*islice(self.drawings, len(SMALL))]
+            self.other_charts = plan.cached_charts(view, page.plan_charts(view))
+            self.small_charts = [*islice(self.other_charts, len(SMALL_CHARTS))]
         with st.container(key=panel.key("note"), horizontal=True, vertical_alignment="center"):
             if not appearance.is_narrow():
                 self._note(view)
@@ -482,13 +483,13 @@ class _Screen(PageBody):
             with suppress(UserError):
                 experiments[-1] = self.sidebar.experiment(self.panel)
         lead.into[lead.control.name] = present_value
-        keys = [self.panel.key(f"hero_{chart}") for chart in SMALL]
+        keys = [self.panel.key(f"hero_{chart}") for chart in SMALL_CHARTS]
         slider = self.panel.key(f"{name}_slider")
-        self.packed = plan.stops(slider, experiments, keys, self.page.predict, drawings=self.page.plan_charts)
+        self.packed_stops = plan.stops(slider, experiments, keys, self.page.predict, make_charts=self.page.plan_charts)
 
     def _note(self, view: PlanView | None) -> None:
         """Draw the line about the size of the data, and the reason if there is no slider for steps or batches."""
-        why_missing = next((group.without for group in self.page.groups if group.without), "")  # at most one has it
+        why_missing = "".join(group.why_missing for group in self.page.groups)  # at most one group has a reason
         st.caption(f"{'' if view is None else self.page.size_note(view)} {why_missing}")
 
     @property
@@ -507,10 +508,10 @@ class _Screen(PageBody):
             ready = StartableExperiment(view.experiment, view.plans, source.tables)
         self.ready = ready
         run_panel.note_settings(panel.page, ready)
-        leads = components.Leads(panel.lead_texts(), self.settings)  # tell the browser which charts are old
+        leads = components.Leads(panel.lead_texts(), self.settings_id)  # tell the browser which charts are old
         picture_column, plan_column = st.columns([62, 38], gap="medium")
         with plan_column:
-            for name, chart in zip(SMALL, self.small if view else (), strict=False):  # none without a plan
+            for name, chart in zip(SMALL_CHARTS, self.small_charts if view else (), strict=False):
                 key = panel.key(f"hero_{name}")
                 handles = panel.handles(key) if name == "noise" else None  # to draw a schedule by hand
                 charts.show_bare(chart, key, group=panel.page, leads=leads, handles=handles)
@@ -519,7 +520,7 @@ class _Screen(PageBody):
                 st.caption(chart_note)
             story = st.container()  # for the preset's text, which speaks of the picture along the steps, or of the map
             has_comparison = self.preset is not None and self.preset.comparisons  # experiments to compare it with
-            self.comparing = st.container() if has_comparison else None
+            self.comparison_state = st.container() if has_comparison else None
             if self.uploaded:
                 results.diagnostics_switch(panel)
         with self.tools:
@@ -555,14 +556,14 @@ class _Screen(PageBody):
     def _drawing(
         self, face: str, ready: StartableExperiment | None
     ) -> tuple[hero.MakeChart, Callable[[], hero.Face] | None]:
-        """Return the two functions that draw a face which all families have, given the title of the face.
+        """Return two functions for the face with the title `face`, which all families have.
 
-        The first draws the page's run; pins take their lines from it. The second, if not None, returns the picture that
-        takes the place of that: for a face that needs more than the curves of this run.
+        The first draws the page's run, from which pins take their lines. The second returns the picture that is drawn
+        in its place, for a face that needs more than the curves of this run; else it is None.
         """
         page, panel = self.page, self.panel
         if face == faces.BUDGET:
-            return page.picture, partial(faces.along_budget, panel, page, ready, self.every)
+            return page.picture, partial(faces.along_budget, panel, page, ready, self.full_experiment)
         if face == faces.CLOUD:
             return page.picture, partial(self._cloud, ready)
         return (page.curves if face == faces.STEPS else page.picture), None
@@ -599,7 +600,7 @@ class _Sections:
     page: FamilyPage
     screen: _Screen
     view: PlanView | None
-    result_charts: Shown | None = None
+    result_charts: Charts | None = None
 
     def show(self) -> None:
         """Draw the bar of sections, and the open one."""
@@ -628,7 +629,7 @@ class _Sections:
             row, person = experiment.row_budget.describe(), experiment.budget.describe()
             st.caption(texts.ROW_BUDGET.format(row=row, person=person, rows=k))
         self.page.draw_advice(self.view)
-        draw_by_title = plan.tabs(self.screen.small, self.screen.drawings, panel.key("chart_plan"))
+        draw_by_title = plan.tabs(self.screen.small_charts, self.screen.other_charts, panel.key("chart_plan"))
         draw_by_title |= self.page.closer_looks(panel, self.view, delta)
         tabs = st.tabs(list(draw_by_title), key=panel.key("tabs"), on_change="rerun")
         for tab, draw_tab in zip(tabs, draw_by_title.values(), strict=True):

@@ -30,7 +30,7 @@ from dpviz.ui.experiment import guarantee
 MAX_SHARED, MAX_OWN = 2_000_000, 250_000
 CHARTS = 5_000  # number of steps of a plan that take as much memory as the charts of a plan
 
-Shown = list[Chart]  # charts that a page has drawn
+Charts = list[Chart]  # charts that a page has drawn
 Predict = Callable[[Experiment, Mapping[str, Plan]], Any]  # a family's theory of the plans of an experiment, by label
 
 
@@ -128,7 +128,7 @@ def stops(
     experiments: Sequence[Experiment | None],
     keys: Sequence[str],
     predict: Predict,
-    drawings: Callable[[PlanView], Iterator[Chart]],
+    make_charts: Callable[[PlanView], Iterator[Chart]],
 ) -> str:
     """Return the guarantee and the plan's first charts at every stop of a slider, as `components.stops` sends them.
 
@@ -136,12 +136,12 @@ def stops(
     for all visitors.
 
     slider : key of the slider. experiments : the experiment at each stop, None where the settings do not go together.
-    keys : keys of the charts on the page, which are the first of `drawings`; as many charts are packed.
+    keys : keys of the charts on the page, which are the first that `make_charts` yields; as many are packed.
     """
     texts = tuple("" if experiment is None else experiment.to_json() for experiment in experiments)
     public = all(experiment is None or experiment.public for experiment in experiments)
     pack, views = (_shared_stops, shared()) if public else (_stops, _own_views())
-    return pack(slider, texts, tuple(keys), charts.page_style(), views, predict, drawings)
+    return pack(slider, texts, tuple(keys), charts.page_style(), views, predict, make_charts)
 
 
 def _stops(
@@ -151,7 +151,7 @@ def _stops(
     style: tuple[bool, bool],  # noqa: ARG001 (a part of the cache key: `charts.browser_data` depends on the style of the page)
     _views: Views,
     _predict: Predict,
-    _drawings: Callable[[PlanView], Iterator[Chart]],
+    _make_charts: Callable[[PlanView], Iterator[Chart]],
 ) -> str:
     """Compute `stops`. texts : the JSON text of the experiment at each stop, "" for none. style : of the page.
 
@@ -166,7 +166,7 @@ def _stops(
             if text:
                 with suppress(UserError):  # no method has a plan there
                     plan_view = _views.of(text, _predict)
-                    plan_charts = cached_charts(plan_view, _drawings(plan_view))
+                    plan_charts = cached_charts(plan_view, _make_charts(plan_view))
                     lines[-1] = guarantee.in_words(plan_view.experiment, plan_view.plans)
             for key in keys:
                 chart = next(plan_charts, None)
@@ -178,7 +178,7 @@ _STOPS_LOCK = threading.Lock()  # of the computation of all stops of a slider
 _shared_stops = st.cache_resource(max_entries=64, show_spinner=False)(_stops)
 
 
-def drawings(plan_view: PlanView) -> Iterator[Chart]:
+def basic_charts(plan_view: PlanView) -> Iterator[Chart]:
     """Yield the chart of the noise's scale in each step, and that of the privacy spent."""
     yield plan_figures.noise_schedule(plan_view.plans, plan_view.styles)
     yield privacy_spent(plan_view)

@@ -217,14 +217,15 @@ class ProblemMenu:
         if source.upload is not None:
             with main:
                 upload, tables = source.upload(panel.page)
-        names = [] if source.cls is None else setting_names(source.cls)
-        below = [setting for setting in names if setting != self.leading]  # all but the one above the picture
-        has_leading = names != below
+        data_names = [] if source.cls is None else setting_names(source.cls)
+        names_below = [setting for setting in data_names if setting != self.leading]  # this one is above the picture
+        has_leading = data_names != names_below
         data = None
-        with st.expander(self.data_settings, expanded=self.expanded) if entry.first or names else st.container():
+        has_controls = entry.first or data_names
+        with st.expander(self.data_settings, expanded=self.expanded) if has_controls else st.container():
             values = entry.draw(panel, entry.first, defaults={})
             if source.cls is not None:
-                fields = panel.specification(source.cls, below, prefix=source.prefix)
+                fields = panel.specification(source.cls, names_below, prefix=source.prefix)
                 if has_leading:
                     (leading,) = (control for control in source.cls.controls() if control.name == self.leading)
                     panel.add_lead(lead, leading, fields, prefix=source.prefix)  # writes its value into `fields`

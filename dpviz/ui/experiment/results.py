@@ -26,7 +26,7 @@ from dpviz.problems.base import Metric
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import texts
-from dpviz.ui.experiment.plan import Shown
+from dpviz.ui.experiment.plan import Charts
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.markdown import escape_name, escape_sentence, show_table
 
@@ -105,9 +105,9 @@ class CurveOptions:
     """A family's options for drawing the curves of a run.
 
     second : name of the metric that the second chart shows at first.
-    overlays : curves of theory, one of which can be drawn as thin lines, by name and label of the method: the values
-    (T+1,) after each of T steps of the metric named `compared`. remarks, conditions : for each overlay, by name, a
-    sentence about it, and the condition under which it holds, which is drawn after its name.
+    overlays : curves of theory for the metric named `compared`, by their name and the label of the method: (T+1,)
+    values, after each of steps 0..T. The visitor can choose a name, whose curves are drawn as thin lines.
+    remarks, conditions : by name, a sentence about the curves, and their condition, which is drawn after the name.
     """
 
     second: str = ""
@@ -142,7 +142,7 @@ def metrics(trace: Trace) -> dict[str, Metric]:
     return {name: by_name[name] for name in dict.fromkeys([*results.headline_metrics(trace)[:1], *axes_last])}
 
 
-def show_curves(panel: Panel, run: Run, trace: Trace, options: CurveOptions) -> Shown:
+def show_curves(panel: Panel, run: Run, trace: Trace, options: CurveOptions) -> Charts:
     """Draw two charts side by side, with the controls above them; return the charts.
 
     The first has the most telling metric, the second another one of the visitor's choice, if there are others.
@@ -192,7 +192,7 @@ def _curve(
         return run.charts[key]
     if len(run.charts) >= MAX_CHARTS:
         run.charts.clear()
-    x_values, ceilings, title, along = _horizontal_axis(run, trace, axis)
+    x_values, ceilings, title, axis_name = _horizontal_axis(run, trace, axis)
     overlays = options.overlays.get(overlay, {})
     draw = partial(
         run_figures.convergence,
@@ -207,8 +207,9 @@ def _curve(
     )
     figure = draw(bands="panels" if every_band else "best")
     remark = f" {options.remarks.get(overlay, '')}" if overlays else ""
-    caption = f"{explain.spread_sentence(run.experiment.replicates)}{remark} {privacy(metric, trace, run.experiment)}"
-    alt = f"{metric.label} against {along}, one line per method"
+    privacy = privacy_sentence(metric, trace, run.experiment)
+    caption = f"{explain.spread_sentence(run.experiment.replicates)}{remark} {privacy}"
+    alt = f"{metric.label} against {axis_name}, one line per method"
     read_from = provenance(trace.statuses(metric).values())
     chart = Chart(figure, metric.label, alt, caption, provenance=read_from, to_download=partial(draw, bands="all"))
     run.charts[key] = chart
@@ -237,7 +238,7 @@ def _horizontal_axis(
     return spent, ceilings, f"Privacy spent, {UNITS[run.currency].label}", "privacy spent"
 
 
-def privacy(metric: Metric, trace: Trace, experiment: Experiment) -> str:
+def privacy_sentence(metric: Metric, trace: Trace, experiment: Experiment) -> str:
     """Return a sentence on which curves of a metric's chart may be published, and under which guarantee."""
     statuses = list(trace.statuses(metric).values())
     private_count = sum(status != "not private" for status in statuses)
@@ -256,7 +257,7 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     if numbers.empty:
         return
     columns = {name: column for name, column in results.columns(trace).items() if name in numbers}
-    # The currency of an (ε, δ) budget names its δ, in four digits; if it is `delta`, the reading is the privacy spent.
+    # The currency of an (ε, δ) budget names its δ, in four digits. Where this is `delta`, two columns are the same.
     if numbers["currency"].iloc[0] == f"ε at δ = {short_up(delta, 4)}":
         columns.pop("epsilon_at_delta", None)
     headings = {name: _heading(name, column, numbers, delta) for name, column in columns.items()}

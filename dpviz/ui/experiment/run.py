@@ -138,7 +138,7 @@ def is_short(ready: Startable, newest: Job | None) -> bool:
 POLL = 0.25  # lower limit for a run that computes
 PATIENT = 1.0, 5.0  # limits for a run that waits in line, as each poll costs its browser 0.2 s
 TIMES = 4.0  # lower limit as a multiple of the time that the last poll took; 1/TIMES: as a share of the run's time
-LOOKS = 7.0  # upper limit of the polls in a second of all tabs with runs in line, roughly
+MAX_POLLS = 7.0  # upper limit of the polls in a second of all tabs with runs in line, roughly
 STATUS = 2.0  # lower limit for the state of all runs in the sidebar
 AT_ONCE = 0.05  # for a run that has ended while the page was drawn
 FIRST_PICTURE = 0.12  # seconds that a page waits for the first curves of a run that began by itself
@@ -236,7 +236,7 @@ class Run:
         return (self.job.position or 0) > 0  # the number of runs before it; None outside the queue
 
     @property
-    def waiting(self) -> str:
+    def waiting_text(self) -> str:
         """A sentence on why the run has no curves yet."""
         return progress.waiting_text(self.job) if self.job.state == "queued" else "The new run has no curves yet."
 
@@ -451,8 +451,8 @@ def show_live(
     page: str,
     active: bool,
     draw: Callable[[], float | None],
-    none: str = "",
-    hidden: Callable[[Run], bool] = lambda _: False,
+    if_none: str = "",
+    hides_progress: Callable[[Run], bool] = lambda _: False,
 ) -> None:
     """Draw a part of the page, and the progress of its run below, again and again while the run is under way.
 
@@ -460,8 +460,8 @@ def show_live(
     so that the buttons change.
 
     active : the value that `bar` returned. draw : draws the part; if no run is under way, it is drawn again after as
-    many seconds as `draw` returns, unless that is None. none : a text for the time before the first run.
-    hidden : returns true for a run whose progress is not shown.
+    many seconds as `draw` returns, unless that is None. if_none : a text for the time before the first run.
+    hides_progress : returns true for a run whose progress is not shown.
     """
     newest = newest_run(page)
     is_pressed = bool(st.session_state.get(f"{page}_run"))
@@ -489,12 +489,12 @@ def show_live(
             if why_lost is not None:
                 text = f"{why_lost} The last run is gone, the settings are kept: press Run."
                 st.info(text, icon=":material/restart_alt:")
-            elif none:
-                st.caption(none)
+            elif if_none:
+                st.caption(if_none)
             return None
-        if not hidden(run):
+        if not hides_progress(run):
             _progress(run)
-        shared_interval = runner().waiting / LOOKS  # the tabs of all runs in line share the polls of a second
+        shared_interval = runner().waiting / MAX_POLLS  # the tabs of all runs in line share the polls of a second
         if active:  # one that has ended since `bar` is noticed by `before_poll`, at once
             return max(run.poll_interval(took), shared_interval) if run.job.active else AT_ONCE
         return None if seconds is None else max(seconds, shared_interval)
@@ -502,23 +502,23 @@ def show_live(
     draw_repeatedly(f"{page}_look", poll, before_poll)
 
 
-def draw_repeatedly(key: str, draw: Callable[[], float | None], on_look: Callable[[], None]) -> None:
+def draw_repeatedly(key: str, draw: Callable[[], float | None], before_redraw: Callable[[], None]) -> None:
     """Draw a part of a page that is drawn again after as many seconds as `draw` returns, unless that is None.
 
-    key : of the component that asks for it in the browser. on_look : is called before each further drawing, and may
-    have more of the page drawn instead.
+    key : of the component that asks for it in the browser. before_redraw : is called before each further drawing, and
+    may have more of the page drawn instead.
     """
 
-    def look() -> None:
-        if not streamlit_patches.draws_whole_page():  # as for a change of the visitor that came meanwhile
+    def on_request() -> None:
+        if not streamlit_patches.draws_whole_page():  # as it does after a change by the visitor that came meanwhile
             with suppress(StreamlitAPIException):  # the part to be drawn instead is of a page that was left
-                on_look()
+                before_redraw()
 
     @st.fragment
     def part() -> None:
         seconds = draw()
         if seconds is not None:
-            components.redraw_after(key, seconds, look)
+            components.redraw_after(key, seconds, on_request)
         streamlit_patches.page_drawn()  # every drawing, also of a part, notes its end
 
     part()

@@ -71,7 +71,7 @@ def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | N
     vary or no metric to show.
     """
     offered = {name: setting for name, setting in settings(experiment).items() if _has_control(panel, name, setting)}
-    metrics = {  # without the value of a constant guess in another one, which is in the caption of `_maps`
+    metrics = {  # without the values of a constant guess in other metrics, which the caption of `_maps` has
         name: metric
         for name, metric in experiment.metrics().items()
         if not metric.guess_for and (diagnostics or metric.released)
@@ -112,10 +112,10 @@ def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | N
         seeds = tuple((seed + k) % 2**31 for k in range(int(data_sets)))  # after the largest seed follows 0
         fields |= {"data_seed": seed_field, "data_seeds": seeds}
     sweep = Settings(Sweep, fields).build()
-    points = sweep.data_sets * sweep.places  # `places`: the points on one data set
-    if points > MAX_POINTS:
+    point_count = sweep.data_sets * sweep.places  # `places`: the number of points on one data set
+    if point_count > MAX_POINTS:
         raise UserError(
-            f"This sweep has {points} points; a page takes at most {MAX_POINTS}. Choose fewer values or data sets."
+            f"This sweep has {point_count} points; a page takes at most {MAX_POINTS}. Choose fewer values or data sets."
         )
     return sweep
 
@@ -361,8 +361,8 @@ def show_sweep(
     if run is None or active or run.job.result is None or run.job.result.metric is None:  # no metric: no results yet
         return
     result = _visible(run, run.job.result, diagnostics)
-    points_count = run.job.task.places if isinstance(run.job.task, Sweep) else 0  # it always is one
-    _say_left_out(result.left_out, points_count)
+    assert isinstance(run.job.task, Sweep)
+    _say_left_out(result.left_out, run.job.task.places)
     draw(result)
     st.caption(texts.SWEEP_NOT_COVERED)
 

@@ -50,7 +50,7 @@ from dpviz.ui.experiment import guarantee, hero, problem_menu
 from dpviz.ui.experiment import plan as page_plan
 from dpviz.ui.experiment.controls import Offer
 from dpviz.ui.experiment.page import FamilyPage
-from dpviz.ui.experiment.plan import PlanView, Shown
+from dpviz.ui.experiment.plan import Charts, PlanView
 from dpviz.ui.experiment.results import CurveOptions
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.markdown import show_table
@@ -345,7 +345,7 @@ class GamesPage(FamilyPage):
         if not run.experiment.problem.public:
             closer_looks.show_released(panel, run, trace)
 
-    def draw_results(self, panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
+    def draw_results(self, panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Charts:
         """Draw the results of this kind of problem that may be shown; return the charts.
 
         First those that may be published, then those that need the game with its rows, as they read the raw data.
@@ -463,7 +463,7 @@ def _certified(run: Run, trace: Trace) -> None:
             st.success(f"{texts.certified(label, float(gaps[0]), width)}{condition}", icon=":material/verified:")
 
 
-def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
+def _strategies(panel: Panel, run: Run, trace: Trace) -> Charts:
     """Draw the released strategies of the first run over the rounds; return the charts."""
     arm_traces = {
         label: arm_trace for label, arm_trace in trace.arm_traces.items() if len(arm_trace.path.get("x", ())) > 1
@@ -475,7 +475,7 @@ def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
     arm_trace = arm_traces[label]
     problem = run.experiment.problem
     assert isinstance(problem, GameSpecification)
-    drawings: Shown = []
+    drawings: Charts = []
     columns = st.columns(2, gap="medium")
     for column, (name, title) in zip(columns, PLAYERS.items(), strict=True):
         path = np.array(arm_trace.path.get(name, ()))  # (k, d), a strategy for each record
@@ -510,7 +510,7 @@ def _heaviest(problem: GameSpecification, player: Player, weights: np.ndarray) -
         )
 
 
-def _marginals(panel: Panel, run: Run, trace: Trace, game: MarginalGame) -> Shown:
+def _marginals(panel: Panel, run: Run, trace: Trace, game: MarginalGame) -> Charts:
     """Draw the marginals of one method's histogram against those of the data, and the errors of all; return the charts.
 
     They read the raw data: a diagnostic.

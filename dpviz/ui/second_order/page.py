@@ -36,8 +36,8 @@ from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment import guarantee, hero, problem_menu
 from dpviz.ui.experiment import plan as page_plan
 from dpviz.ui.experiment.page import FamilyPage
-from dpviz.ui.experiment.plan import PlanView, Shown
-from dpviz.ui.experiment.private_fact import PrivateFact, say_typed, typed
+from dpviz.ui.experiment.plan import Charts, PlanView
+from dpviz.ui.experiment.private_fact import PrivateFact, note_typed, say_typed
 from dpviz.ui.experiment.results import CurveOptions
 from dpviz.ui.experiment.run import Run, problem_key
 from dpviz.ui.explain import SETTINGS_ONLY
@@ -102,7 +102,7 @@ def _draw_gap(panel: Panel, cls: type[ProblemSpecification], values: Mapping[str
     the fields that they set."""
     controls = {control.name: control for control in cls.controls()}
     # That a gap was typed is noted, as it then counts as declared, and costs nothing.
-    fields = {"gap": panel.number(controls["gap"], "gap", on_change=partial(typed, panel, "gap"))}
+    fields = {"gap": panel.number(controls["gap"], "gap", on_change=partial(note_typed, panel, "gap"))}
     if values["start"] == "random":
         fields |= panel.specification(cls, ["start_seed", "gap_cost"])
     return fields
@@ -130,7 +130,7 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
     released_value = None if paid is None else value  # which may be for another problem
     purchase.warn(paid is not None, where="with the gap that was released, and its cost", value=released_value)
     if value is not None and paid is None:
-        purchase.typed(value)
+        purchase.note_declared(value)
         if cost is not None:  # set, as if the value had been bought
             say_typed("Γ")
     return {**values, "gap_cost": paid}
@@ -384,7 +384,7 @@ class SecondOrderPage(FamilyPage):
         warning = f" “{SOLVED}” reads the raw data: **not private**." if reads_data else ""
         st.caption(f"How and when a run ended follows from what it released.{warning}")
 
-    def draw_results(self, panel: Panel, run: Run, trace: Trace, _diagnostics: bool) -> Shown:
+    def draw_results(self, panel: Panel, run: Run, trace: Trace, _diagnostics: bool) -> Charts:
         """Draw the two stopping tests of one method, step by step against their tolerances, and what its releases cost.
 
         Returns the charts.
@@ -403,7 +403,7 @@ class SecondOrderPage(FamilyPage):
             (NOISY_GRADIENT, analysis.gradient_tolerance, True, "Is the gradient small?", ""),
             (NOISY_CURVATURE, -analysis.curvature_tolerance, False, "Is the curvature not negative?", certified),
         )
-        drawings: Shown = []
+        drawings: Charts = []
         for column, (metric, tolerance, log_y, heading, note) in zip(st.columns(2, gap="medium"), parts, strict=True):
             caption = f"{texts.TESTS[metric.name]}{note} {privacy}"
             chart = figures.stopping_test(
@@ -553,7 +553,7 @@ def _why_not(run: Run, label: str) -> str:
     return texts.NOT_NEEDED if isinstance(method, Descent) and not method.releases_hessians(facts) else texts.NOT_YET
 
 
-def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Shown:
+def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Charts:
     """Draw what a method's releases have cost, by purpose, against the ceiling in the guarantee; return the charts.
 
     privacy : the sentence for the caption on the privacy of the chart.

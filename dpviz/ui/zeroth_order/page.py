@@ -33,7 +33,7 @@ from dpviz.ui.experiment import guarantee, hero, results
 from dpviz.ui.experiment import plan as page_plan
 from dpviz.ui.experiment.controls import BY_NAME
 from dpviz.ui.experiment.page import FamilyPage
-from dpviz.ui.experiment.plan import PlanView, Shown, show_advice
+from dpviz.ui.experiment.plan import Charts, PlanView, show_advice
 from dpviz.ui.experiment.problem_menu import (
     ANY,
     UPLOAD,
@@ -312,7 +312,7 @@ class ZerothOrderPage(FamilyPage):
         }
         results.show_model(panel, run, sentences, model, meaning(problem))
 
-    def draw_results(self, panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
+    def draw_results(self, panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Charts:
         """Draw the length of the noisy gradients, the stationarity of the runs and, for a function of two parameters,
         maps of the function and of its smoothed version; return the charts."""
         left, right = st.columns(2, gap="medium")
@@ -413,7 +413,7 @@ def _shift(values: np.ndarray, padding: int, cells: float) -> np.ndarray:
 # ---------------------------------------------------------------------------------------------------------- the results
 
 
-def _norms(panel: Panel, run: Run, trace: Trace) -> Shown:
+def _norms(panel: Panel, run: Run, trace: Trace) -> Charts:
     """Draw the length of the released gradients next to that of the noise in them; return the chart, or an empty list
     if no method has such gradients."""
     experiment = run.experiment
@@ -424,7 +424,7 @@ def _norms(panel: Panel, run: Run, trace: Trace) -> Shown:
     return [charts.show(chart, panel.key("chart_norms"))] if chart.figure.data else []
 
 
-def _stationarity(panel: Panel, run: Run, trace: Trace, metric: str) -> Shown:
+def _stationarity(panel: Panel, run: Run, trace: Trace, metric: str) -> Charts:
     """Draw one of the metrics in `figures.STATIONARITY`, with the error from its sample of rows; return the chart, or
     an empty list if it was not recorded."""
     experiment, problem = run.experiment, run.experiment.problem
