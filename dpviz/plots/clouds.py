@@ -25,8 +25,8 @@ _SYMBOLS = ("circle", "x", "diamond", "square", "triangle-up", "cross")  # a mar
 
 
 @dataclass(frozen=True, eq=False)
-class Background:
-    """The ground: the objective over two public directions, all other coordinates fixed, drawn below the runs.
+class Ground:
+    """The objective over two public directions, all other coordinates fixed, drawn below the runs.
 
     x, y : (k,) and (m,) coordinates of the grid. values : (m, k) the objective there.
     raw : True if it is computed from the data.
@@ -38,12 +38,12 @@ class Background:
     raw: bool = True
 
 
-def objective_background(problem: Problem, x: np.ndarray, y: np.ndarray) -> Background:
+def objective_ground(problem: Problem, x: np.ndarray, y: np.ndarray) -> Ground:
     """Return the objective of a problem over its first two coordinates, where the others are 0."""
     points = np.zeros((len(x) * len(y), problem.facts.d))
     points[:, 0], points[:, 1] = np.tile(x, len(y)), np.repeat(y, len(x))
     values = problem.evaluate({"x": points}, expensive=False)["objective"]  # no costly metrics
-    return Background(x, y, values.reshape(len(y), len(x)))
+    return Ground(x, y, values.reshape(len(y), len(x)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class Cloud:
 
 def landscape(
     trace: Trace,
-    background: Callable[[], Background],
+    make_ground: Callable[[], Ground],
     styles: Mapping[str, ArmStyle],
     directions: tuple[str, str],
     *,
@@ -67,7 +67,7 @@ def landscape(
     """Return a chart of the objective's contours over the first two coordinates, with the positions of every method's
     runs; None before the first step. It reads the raw data.
 
-    background : computes the objective; it is called only if there is something to draw.
+    make_ground : computes the objective; it is called only if there is something to draw.
     directions : titles of the two axes. objective_name : for the text alternative.
     """
     clouds = {
@@ -77,7 +77,7 @@ def landscape(
     }
     if not clouds:
         return None
-    ground = background()
+    ground = make_ground()
     ends = np.array([ground.x[[0, -1]], ground.y[[0, -1]]])
     positions = np.concatenate([xy for cloud in clouds.values() for xy in (cloud.path, cloud.points)])
     if ((positions < ends[:, 0]) | (positions > ends[:, 1])).any():
@@ -87,7 +87,7 @@ def landscape(
 
 
 def contours(
-    ground: Background, clouds: Mapping[str, Cloud], styles: Mapping[str, ArmStyle], directions: tuple[str, str]
+    ground: Ground, clouds: Mapping[str, Cloud], styles: Mapping[str, ArmStyle], directions: tuple[str, str]
 ) -> go.Figure:
     """Return a figure of the objective's contours, with a dot for every run of every method, and the path of each
     method's first run. It reads the raw data.
@@ -194,7 +194,7 @@ class Animation:
     x: FixedAxis
     y: FixedAxis
     metric: str = ""
-    ground: Background | None = None
+    ground: Ground | None = None
     corners: Sequence[tuple[str, float, float]] = ()
 
     @property
@@ -254,7 +254,7 @@ def axes_around(
     return axes[0], axes[1]
 
 
-def axes_of_background(titles: tuple[str, str], ground: Background) -> tuple[FixedAxis, FixedAxis]:
+def axes_of_ground(titles: tuple[str, str], ground: Ground) -> tuple[FixedAxis, FixedAxis]:
     """Return both axes of an animation over a ground, all of which they show."""
     x, y = (
         FixedAxis(title, float(grid[0]), float(grid[-1]), log=False)

@@ -83,7 +83,8 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
     floor = FLOOR if log else -CEILING  # values beyond are drawn there
     medians = {label: np.clip(values, floor, CEILING) for label, (_, _, values) in grids.items()}
     best_labels = _best(result, medians)
-    panels = _Grid(min(columns, len(grids)), -(-len(grids) // columns), max(_PANEL, _CELL * len(result.second)))
+    rows = math.ceil(len(grids) / columns)
+    panels = _Grid(min(columns, len(grids)), rows, panel_height=max(_PANEL, _CELL * len(result.second)))
     values, second_values, _ = next(iter(grids.values()))  # of both settings, the same for all arms
     longest = max(len(_number(cell)) for panel in medians.values() for cell in panel.ravel().tolist())
     cell_width = (width - _LEFT - _BAR) / panels.columns / len(values)
@@ -230,8 +231,9 @@ def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -
         usual = ArmStyle(GREY, DOTS[0], reference=True)
         if curve.arm is not None:
             usual = arm_styles([curve.arm])[curve.arm.label]  # as on the method's page
-        # If that is used: the same hue with another dash, first that of this run's number; else another hue.
-        run, dashes = sides.index(curve.side), DASHES if curve.private else DOTS
+        # If a line has that style: another dash of its hue, first the one with the run's number; else another hue.
+        dashes = DASHES if curve.private else DOTS
+        run = sides.index(curve.side)
         same_hue = [replace(usual, dash=dashes[(run + i) % len(dashes)]) for i in range(len(dashes))]
         other_hues = [replace(candidate, color=hue) for hue in HUES for candidate in same_hue]
         used = {line.style for line in lines}

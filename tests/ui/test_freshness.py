@@ -129,7 +129,7 @@ def test_no_run_on_a_file_is_the_first_repeats_of_another(public: bool) -> None:
     few: Any = SimpleNamespace(task=whole.replaced(replicates=FIRST))
     ready = StartableExperiment(whole, whole.plans())
     assert (ready.first is not None) == run.matches_job(ready, few) == public
-    assert run._first_of(few, SimpleNamespace(task=whole)) == public  # type: ignore[arg-type]
+    assert run._had_first_repeats_of(few, SimpleNamespace(task=whole)) == public  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("bytes", "too_much"), [(1.0, False), (1e15, True)])

@@ -101,7 +101,8 @@ def _crossing(one: Drawing, other: Drawing, x_title: str) -> list[str]:
     if not len(crossings):
         return []
     times = "" if len(crossings) == 1 else f" {len(crossings)} times, last"
-    return [f"{names} cross{times} at {x_title} = {short(float(x[crossings[-1] + 1]))}"]
+    first_after = float(x[crossings[-1] + 1])  # where the new order is seen first
+    return [f"{names} cross{times} at {x_title} = {short(first_after)}"]
 
 
 def _bars(traces: Sequence[Drawing], title: str) -> str:

@@ -21,7 +21,7 @@ from dpviz.families.accelerated.algorithms import GradientMethod, ScheduleCompar
 from dpviz.families.accelerated.planning import assumed_constants
 from dpviz.numbers import short, short_up
 from dpviz.plots import plan_figures
-from dpviz.plots.clouds import Background
+from dpviz.plots.clouds import Ground
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.problems.base import ProblemSpecification, SmoothFacts
@@ -358,20 +358,20 @@ class AcceleratedPage(FamilyPage):
 
     # ---------------------------------------------------------------------------------------------------- during a run
 
-    def ground(self, run: Run, x: FixedAxis, y: FixedAxis) -> Background | None:
+    def ground(self, run: Run, x: FixedAxis, y: FixedAxis) -> Ground | None:
         """Return the map of the objective below the runs, on a grid over both axes: of a quadratic, or of a model that
         is quick to evaluate; None for others."""
         grid = [np.linspace(axis.low, axis.high, GROUND_POINTS) for axis in (x, y)]
         facts = run.experiment.problem.facts()
         assert isinstance(facts, SmoothFacts)
         if facts.eigenvalues:
-            return figures.quadratic_background(facts, *grid)
-        # `model_background` evaluates the objective at KNOTS points along each axis, and interpolates between them.
+            return figures.quadratic_ground(facts, *grid)
+        # `model_ground` evaluates the objective at KNOTS points along each axis, and interpolates between them.
         seconds = figures.KNOTS**2 * evaluation_seconds(facts.n, facts.d)
         if not isinstance(run.experiment.problem, LinearModel) or seconds > GROUND_SECONDS:
             return None
         assert isinstance(run.problem, LinearProblem)
-        return figures.model_background(run.problem, *grid)
+        return figures.model_ground(run.problem, *grid)
 
     def region(self, run: Run, arm: Arm) -> tuple[np.ndarray, np.ndarray] | None:
         """Return the ellipses that hold about 90 % of an arm's runs, on a quadratic; None elsewhere."""

@@ -22,7 +22,7 @@ from dpviz.families.bayesian_optimization.forecast import Forecast, forecast
 from dpviz.families.bayesian_optimization.posterior_slice import POINTS, PosteriorSlice, slice_along
 from dpviz.numbers import short
 from dpviz.plots import clouds, plan_figures
-from dpviz.plots.clouds import Background
+from dpviz.plots.clouds import Ground
 from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.plots.elements.style import arm_styles
@@ -257,7 +257,7 @@ class TuningPage(FamilyPage):
                 sentences.append(texts.beaten(label, better=ends[label] < gibo_end, chance=may_be_chance))
         return headline._replace(sentence=" ".join(sentences))
 
-    def ground(self, run: Run, *_axes: FixedAxis) -> Background | None:
+    def ground(self, run: Run, *_axes: FixedAxis) -> Ground | None:
         """Return the loss below the runs, over the whole box of both settings; None where it cannot be drawn.
 
         The further arguments, the axes of the runs, do not matter.
@@ -331,13 +331,13 @@ def facts_of(planned: PlanView | Run) -> TuningFacts:
 
 
 @st.cache_resource(max_entries=8, scope="session", show_spinner=False, hash_funcs={Run: problem_key})
-def _ground(run: Run) -> Background:
+def _ground(run: Run) -> Ground:
     """Compute the mean validation loss over both settings, at as many points as GROUND seconds of trainings allow."""
     facts = facts_of(run)
     # Along each setting; a training that takes no time at all must not divide by zero.
     points = int(np.clip(np.sqrt(GROUND / max(facts.training_seconds, 1e-9)), MIN_POINTS, MAX_POINTS))
     low, high = facts.box
-    return clouds.objective_background(run.problem, *(np.linspace(low[j], high[j], points) for j in range(2)))
+    return clouds.objective_ground(run.problem, *(np.linspace(low[j], high[j], points) for j in range(2)))
 
 
 # ---------------------------------------------------------------------------------------------------------- the results

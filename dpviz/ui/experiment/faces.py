@@ -97,7 +97,7 @@ def along_budget(panel: Panel, page: Page, ready: StartableExperiment | None, ex
     last_ended = run_panel.finished_run(panel.page)
     present_run = last_ended if last_ended is not None and run_panel.matches_job(ready, last_ended.job) else None
     sweep_run: Run | None = st.session_state.get(key)  # the last one
-    is_wanted = False  # whether it has the wanted sweep, under way or ended; one that was stopped begins again
+    is_wanted = False  # true if `sweep_run` is of the wanted sweep and was not stopped: else the sweep begins again
     if sweep_run is not None and sweep_run.job.task == wanted:
         is_wanted = sweep_run.job.state != "stopped"
     elif sweep_run is not None:

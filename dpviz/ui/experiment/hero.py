@@ -24,7 +24,7 @@ from dpviz.experiments.summary import MAX_PRIVATE, HeadlineResult, arms_to_draw,
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import about, short, short_up
 from dpviz.plots import clouds, run_figures
-from dpviz.plots.clouds import Animation, Background, Trajectories
+from dpviz.plots.clouds import Animation, Ground, Trajectories
 from dpviz.plots.elements import style
 from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.plots.elements.lines import Limit
@@ -48,7 +48,7 @@ PANELS = 3  # largest number of methods in the picture, each in a panel of its o
 class Page(Protocol):
     """The part of a family's page that knows the plane in which the runs move. `FamilyPage` has the details."""
 
-    def ground(self, run: Run, x: FixedAxis, y: FixedAxis, /) -> Background | None:
+    def ground(self, run: Run, x: FixedAxis, y: FixedAxis, /) -> Ground | None:
         """Return the objective to draw behind the dots, on axes x and y or its own; None if it cannot be drawn."""
 
     def region(self, run: Run, arm: Arm, /) -> tuple[np.ndarray, np.ndarray] | None:
@@ -107,11 +107,11 @@ class _Film:
         steps = clouds.timeline(recorded_steps)  # some of them
         walks = [self.walk(label, steps) for label in labels]
         x, y = clouds.axes_around(plane.titles, [walk.points for walk in walks], plane.corners)
-        background = self.page.ground(self.run, x, y)
-        if background is not None:
-            x, y = clouds.axes_of_background(plane.titles, background)  # it may show another part of the plane
+        ground = self.page.ground(self.run, x, y)
+        if ground is not None:
+            x, y = clouds.axes_of_ground(plane.titles, ground)  # it may show another part of the plane
         metric = "" if self.metric is None else _in_sentence(self.metric)
-        return Animation(steps, walks, x, y, metric, background, plane.corners)
+        return Animation(steps, walks, x, y, metric, ground, plane.corners)
 
     def walk(self, label: str, steps: np.ndarray) -> Trajectories:
         """Return the positions of a method's repeats at `steps`, those without privacy, and the method's captions."""

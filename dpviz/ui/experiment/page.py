@@ -24,7 +24,7 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.preset import Preset
 from dpviz.experiments.trace import Trace
-from dpviz.plots.clouds import Background
+from dpviz.plots.clouds import Ground
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.privacy.budgets import Budget
@@ -204,7 +204,7 @@ class FamilyPage:
         """Return the number above the live picture, and what it means; None before there is one."""
         return hero.lowest_headline(run, trace)
 
-    def ground(self, _run: Run, _x: FixedAxis, _y: FixedAxis, /) -> Background | None:
+    def ground(self, _run: Run, _x: FixedAxis, _y: FixedAxis, /) -> Ground | None:
         """Return the objective as a map on which a run's replicates move as points; None where it cannot be drawn.
 
         x, y : the axes that show all points. A map over another part of the plane replaces them by its own.

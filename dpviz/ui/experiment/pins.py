@@ -337,19 +337,19 @@ def _with_results(panel: Panel, pinned: PagePin, run: Run, draw: Draw) -> PagePi
     )
 
 
-def _rename(page: str, key: str, widget: str) -> None:
-    """Give the pin with the key `key` the name that was typed into the control with the key `widget`; for a callback.
+def _rename(page: str, key: str, widget_key: str) -> None:
+    """Give the pin with the key `key` the name typed into the control with the key `widget_key`; for a callback.
 
     The name loses what a chart cannot show, and gets a number if another pin of the page has it; the control then shows
     the result. An empty name changes nothing.
     """
     page_pins = on_page(page)
     (old_name,) = (pinned.pin.name for pinned in page_pins if pinned.key == key)
-    name = pins.clean(st.session_state[widget]) or old_name
+    name = pins.clean(st.session_state[widget_key]) or old_name
     if any(pinned.pin.name == name for pinned in page_pins if pinned.key != key):
         # Cut to leave room for " 2" or another digit: a page has fewer than ten pins.
         name = _free_name(name[: MOST_NAME - 2].rstrip(), 2, {pinned.pin.name for pinned in page_pins})
-    st.session_state[widget] = name
+    st.session_state[widget_key] = name
     _replace(page, key, lambda pinned: replace(pinned, pin=replace(pinned.pin, name=name)))
 
 
@@ -364,9 +364,9 @@ def _remove(page: str, key: str) -> None:
     st.session_state[f"{page}_{_REFUSED}"] = []
 
 
-def _load(page: str, widget: str, pages: Mapping[str, CanExpress]) -> None:
-    """Add the pins of the file in the control with the key `widget`; for its callback. pages : as in `files`."""
-    file = st.session_state[widget]
+def _load(page: str, widget_key: str, pages: Mapping[str, CanExpress]) -> None:
+    """Add the pins of the file in the control with the key `widget_key`; for its callback. pages : as in `files`."""
+    file = st.session_state[widget_key]
     if file is not None:  # None after the visitor has removed the file from the control
         import_pins([lambda: pins.from_file(file.getvalue())], pages, page)
 

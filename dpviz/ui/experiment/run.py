@@ -137,7 +137,9 @@ def is_short(ready: Startable, newest: Job | None) -> bool:
 # A poll is one drawing of the parts of a page that show a run; the following are about the seconds between two polls.
 POLL = 0.25  # lower limit for a run that computes
 PATIENT = 1.0, 5.0  # limits for a run that waits in line, as each poll costs its browser 0.2 s
-TIMES = 4.0  # lower limit as a multiple of the time that the last poll took; 1/TIMES: as a share of the run's time
+TIMES = (
+    4.0  # the lower limit is this multiple of the time that the last poll took, and 1/TIMES of the run's time so far
+)
 MAX_POLLS = 7.0  # upper limit of the polls in a second of all tabs with runs in line, roughly
 STATUS = 2.0  # lower limit for the state of all runs in the sidebar
 AT_ONCE = 0.05  # for a run that has ended while the page was drawn
@@ -352,13 +354,13 @@ def pictured(page: str) -> Run | None:
     trace = None if run is None else run.job.trace
     if run is None or trace is None or not all(arm_trace.iterations for arm_trace in trace.arm_traces.values()):
         return last
-    if run.job.active and last is not None and _first_of(last.job, run.job):
+    if run.job.active and last is not None and _had_first_repeats_of(last.job, run.job):
         return last
     st.session_state[page + _PICTURED] = run
     return run
 
 
-def _first_of(earlier: Job, job: Job) -> bool:
+def _had_first_repeats_of(earlier: Job, job: Job) -> bool:
     """Return true if the job `earlier` had exactly the first repeats of `job`, which has more."""
     experiment = job.task
     if not isinstance(experiment, Experiment) or not experiment.public:  # on a file each run has noise of its own
@@ -474,7 +476,8 @@ def show_live(
         run = newest_run(page)
         if run is None:
             return
-        has_ended, has_its_turn = active and not run.job.active, was_waiting and not run.waits
+        has_ended = active and not run.job.active
+        has_its_turn = was_waiting and not run.waits
         if has_ended or has_its_turn:
             st.rerun(f"{page}_whole")  # the fragment of `PageBody`, instead of the poll
 

@@ -22,7 +22,7 @@ from dpviz.families.second_order.methods.releases import NOISY_CURVATURE, NOISY_
 from dpviz.families.second_order.theory import Analysis
 from dpviz.numbers import rounded_up, short, short_up
 from dpviz.plots import clouds
-from dpviz.plots.clouds import Background
+from dpviz.plots.clouds import Ground
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.lines import Limit
 from dpviz.plots.elements.sheets import FixedAxis
@@ -348,7 +348,7 @@ class SecondOrderPage(FamilyPage):
             sentence=" ".join(sentences),
         )
 
-    def ground(self, run: Run, *_axes: FixedAxis) -> Background | None:
+    def ground(self, run: Run, *_axes: FixedAxis) -> Ground | None:
         """Return the objective below the runs; None where it cannot be drawn.
 
         It is drawn over a fixed part of the plane (`REACH`), so the axes of the runs, the further arguments, do not
@@ -481,13 +481,13 @@ def analysis_of(run: Run, label: str) -> Analysis:
 
 
 @st.cache_resource(max_entries=8, scope="session", show_spinner=False, hash_funcs={Run: problem_key})
-def _ground(run: Run) -> Background:
+def _ground(run: Run) -> Ground:
     """Compute the objective of a run on a grid in the plane of the first two coordinates.
 
     The more rows the data have, the fewer points has the grid, so that it takes about the same time.
     """
     points = int(np.clip(np.sqrt(EVALUATIONS / run.problem.facts.n), MIN_POINTS, MAX_POINTS))
-    return clouds.objective_background(run.problem, *(np.linspace(-reach, reach, points) for reach in REACH))
+    return clouds.objective_ground(run.problem, *(np.linspace(-reach, reach, points) for reach in REACH))
 
 
 # ---------------------------------------------------------------------------------------------------------- the results

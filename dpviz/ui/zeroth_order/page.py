@@ -20,7 +20,7 @@ from dpviz.families.zeroth_order.advice import Forecast, Option, forecast, has_s
 from dpviz.families.zeroth_order.conversion import EVALUATIONS
 from dpviz.numbers import short, short_up
 from dpviz.plots import clouds
-from dpviz.plots.clouds import Background
+from dpviz.plots.clouds import Ground
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.plots.elements.style import arm_styles
@@ -268,7 +268,7 @@ class ZerothOrderPage(FamilyPage):
                 sentence += ", a difference that may be chance"
         return headline._replace(sentence=f"{sentence}.")
 
-    def ground(self, run: Run, *_axes: FixedAxis) -> Background | None:
+    def ground(self, run: Run, *_axes: FixedAxis) -> Ground | None:
         """Return the objective below the runs; None where it cannot be drawn.
 
         It is drawn over a fixed part of the plane (`REACH`), so the axes of the runs, the further arguments, do not
@@ -353,7 +353,7 @@ class ZerothOrderPage(FamilyPage):
 # ------------------------------------------------------------------- the ground: a map of the objective below the runs
 
 
-def ground(run: Run, smoothed: bool) -> Background:
+def ground(run: Run, smoothed: bool) -> Ground:
     """Compute the objective of a run's function over its two parameters; if `smoothed`, its mean over discs of the
     run's radius r."""
     objective = _evaluate(run.experiment.problem.to_json())
@@ -368,17 +368,17 @@ def radius(run: Run) -> float:
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _evaluate(text: str) -> Background:
+def _evaluate(text: str) -> Ground:
     """Compute the objective of the simulated function with the JSON text `text` over the part of the plane in REACH.
 
     The function gets ROWS rows in place of its own number, which takes less time and gives the same picture.
     """
     problem = BlackBox.from_json(text)
     x, y = (np.linspace(low, high, POINTS) for low, high in REACH[type(problem)])
-    return clouds.objective_background(problem.replaced(rows=ROWS).build(), x, y)
+    return clouds.objective_ground(problem.replaced(rows=ROWS).build(), x, y)
 
 
-def averaged(objective: Background, radius: float) -> Background:
+def averaged(objective: Ground, radius: float) -> Ground:
     """Compute the mean of the values on a grid over discs of this radius around each of its points.
 
     The mean is that over BALL points of the disc. Between the points of the grid values are interpolated linearly;
@@ -396,7 +396,7 @@ def averaged(objective: Background, radius: float) -> Background:
     for length, angle in zip(radii.tolist(), angles.tolist(), strict=True):
         moved_along_x = _shift(padded, padding, x_cells * length * math.cos(angle))
         total += _shift(moved_along_x.T, padding, y_cells * length * math.sin(angle)).T
-    return Background(objective.x, objective.y, total / BALL)
+    return Ground(objective.x, objective.y, total / BALL)
 
 
 def _shift(values: np.ndarray, padding: int, cells: float) -> np.ndarray:
