@@ -157,8 +157,8 @@ _FAR = 1e4  # largest number for an ellipse, in half frames; one that large is i
 
 
 @dataclass(frozen=True, eq=False)
-class Trajectories:
-    """The positions of one method's runs at the k steps of an animation.
+class Walk:
+    """The positions of all runs of one method at the k steps of an animation.
 
     points : (k, R, 2), finite positions of the R runs.
     last : last step that was recorded.
@@ -185,12 +185,12 @@ class Animation:
     """The runs of all methods at the same steps (k,), in the same frame.
 
     x, y : the axes. ground : the objective below the runs, if it is drawn.
-    metric : name of the quantity in `Trajectories.median`; empty if there is none.
+    metric : name of the quantity in `Walk.median`; empty if there is none.
     corners : name and coordinates of the corners of a polygon whose sides are drawn; empty without one.
     """
 
     steps: np.ndarray
-    walks: Sequence[Trajectories]
+    walks: Sequence[Walk]
     x: FixedAxis
     y: FixedAxis
     metric: str = ""
@@ -274,19 +274,19 @@ def animation_bytes(animation: Animation, mark: str, scale: float = 1.0) -> byte
     mark : colour of the mark "not private". scale : factor by which type and dots are enlarged.
     """
     arrays, walks = [], []
-    for trajectories in animation.walks:
-        arrays += [_integers(animation, trajectories.points), _integers(animation, trajectories.reference_points)]
+    for walk in animation.walks:
+        arrays += [_integers(animation, walk.points), _integers(animation, walk.reference_points)]
         walks.append(
             {
-                "label": trajectories.label,
-                "color": trajectories.color,
-                "last": trajectories.last,
-                "runs": trajectories.points.shape[1],
-                "plain": trajectories.reference_points.shape[1],  # runs of the reference
-                "without": trajectories.reference,
-                "region": None if trajectories.region is None else _region(animation, *trajectories.region),
-                "median": list(trajectories.median),
-                "spent": list(trajectories.spent),
+                "label": walk.label,
+                "color": walk.color,
+                "last": walk.last,
+                "runs": walk.points.shape[1],
+                "plain": walk.reference_points.shape[1],  # runs of the reference
+                "without": walk.reference,
+                "region": None if walk.region is None else _region(animation, *walk.region),
+                "median": list(walk.median),
+                "spent": list(walk.spent),
             }
         )
     if animation.ground is not None:

@@ -62,8 +62,9 @@ def pinned_parts(figure: go.Figure, references: Collection[str]) -> PinnedPictur
             color = trace.line.color or trace.marker.color
             # A line whose end is thin has its first part, of the same name, in a trace that is not in the legend.
             others = (other for other in figure.data if other.name == trace.name and other is not trace)
-            parts = [other for other in others if len(other.x) and other.x[-1] == trace.x[0]]
-            x, y = (np.concatenate([part[name] for part in (*parts, trace)]) for name in "xy")
+            first_parts = [other for other in others if len(other.x) and other.x[-1] == trace.x[0]]
+            x = np.concatenate([part.x for part in (*first_parts, trace)])
+            y = np.concatenate([part.y for part in (*first_parts, trace)])
             pinned_lines.append(PinnedLine(x, y, names, color, trace.mode == "markers"))
     reads_data = any(note.text == style.mark_text(not_private=True) for note in figure.layout.annotations)
     return PinnedPicture(_axis_titles(figure), tuple(pinned_lines), reads_data)

@@ -150,13 +150,11 @@ def _panel(
     best : (m, k) bool, True in the cells that get a star. log : True for logarithmic colours.
     has_room : True if cells also show their numbers; hover texts and the CSV have them in any case.
     """
-    texts = [
-        [
-            f"{_number(median) if has_room else ''} {BEST if is_best else ''}".strip()
-            for median, is_best in zip(row, best_row, strict=True)
-        ]
-        for row, best_row in zip(medians.tolist(), best.tolist(), strict=True)
-    ]
+    texts = []
+    for row, best_row in zip(medians.tolist(), best.tolist(), strict=True):
+        numbers = [_number(median) if has_room else "" for median in row]
+        stars = [BEST if is_best else "" for is_best in best_row]
+        texts.append([f"{number} {star}".strip() for number, star in zip(numbers, stars, strict=True)])
     return {
         "type": "heatmap",
         "name": label,
@@ -389,9 +387,10 @@ def _crossings(
 
     symbol : of the setting. color : of the marks. better : `better` of the metric: "lower", "higher", or "" if neither.
     """
-    # `leaders` of an order : the better arms from left to right. `places` : (data sets, crossings) between them.
-    orders = result.orders(one, other)  # whose leaders are the lower curves
-    if better == "higher":
+    # Of an order, `leaders` are the arms whose curve is the lower one, from left to right; `places` are the values of
+    # the setting at which they change, (data sets, crossings).
+    orders = result.orders(one, other)
+    if better == "higher":  # then the higher curve is to lead
         swapped = {one: other, other: one}
         orders = tuple(replace(order, leaders=tuple(swapped[leader] for leader in order.leaders)) for order in orders)
     sets = sum(order.data_sets for order in orders)

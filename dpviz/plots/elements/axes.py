@@ -124,7 +124,8 @@ def log_ticks(opening: Range, across: bool = False) -> dict[str, Any]:
 
 def hover_format(opening: Range, bound: Bound = "") -> str:
     """Return plotly's template that writes the y value under the cursor in a hover text."""
-    return f"%{{y:,.{BOUND_DIGITS if bound else 3}~r}}" if opening.plain else "%{y}"
+    digits = BOUND_DIGITS if bound else 3
+    return f"%{{y:,.{digits}~r}}" if opening.plain else "%{y}"
 
 
 def bounding(values: np.ndarray, bound: Bound) -> np.ndarray:

@@ -26,7 +26,7 @@ class Chart:
     """A figure and its texts.
 
     drawn : the figure, or its plain values, which can be drawn as well and are built faster.
-    alt : subject of the chart, for its text alternative; `words`, what the chart shows now, are added on the page.
+    alt : subject of the chart, for its text alternative, to which a page adds the `description`.
     provenance : "settings" if the curves depend on settings alone; else the privacy of the curves.
     to_download : builds the figure whose numbers a visitor downloads, with more exact numbers; None if they are those
         of `drawn`.
@@ -49,7 +49,7 @@ class Chart:
         return self.drawn if isinstance(self.drawn, go.Figure) else go.Figure(self.drawn, _validate=False)
 
     @cached_property
-    def words(self) -> str:
+    def description(self) -> str:
         """A description of the curves that the figure shows now: which ends lowest, where they cross."""
         return alt_text(self.drawn)
 

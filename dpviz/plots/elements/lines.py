@@ -231,7 +231,8 @@ def opening_range(
 
     view : the part of a log axis that `first_view` returns, or {}; lower values do not extend the range.
     """
-    edges = [edge for line in lines if line.band for edge in (line.low, line.high) if edge is not None]
+    all_edges = [edge for line in lines if line.band for edge in (line.low, line.high)]
+    edges = [edge for edge in all_edges if edge is not None]
     values = scale.clip(np.concatenate([*(line.y for line in lines), *edges, np.array(others, dtype=float)]))
     values = np.maximum(values, view.get("autorangeoptions", {}).get("clipmin", -np.inf))
     return y_range(values[np.isfinite(values)], scale.log_y, from_zero, above=_ROOM_ABOVE)
@@ -372,7 +373,7 @@ def drop_undrawable(line: Line, log_x: bool) -> Line:
         is_drawable &= line.x > 0
     if is_drawable.all():
         return line
-    low, high = (edge if edge is None else edge[is_drawable] for edge in (line.low, line.high))
+    low, high = (None if edge is None else edge[is_drawable] for edge in (line.low, line.high))
     return replace(line, x=line.x[is_drawable], y=line.y[is_drawable], low=low, high=high)
 
 

@@ -38,17 +38,19 @@ def alt_text(figure: go.Figure | Drawing) -> str:
     # In small multiples a reference is drawn in the panels of other lines only; there it is marked AGAIN.
     visible_traces = (trace for trace in named_traces if trace["showlegend"] is not False or trace["meta"] == AGAIN)
     traces = list({trace["name"]: trace for trace in visible_traces}.values())  # each name once
+    lines = [trace for trace in traces if _is_line(trace)]
     if any(trace["stackgroup"] for trace in traces):
         parts = sorted(traces, key=lambda trace: -float(trace["y"][-1]))  # the largest first
         ends = (f"{_plain(part['name'])} {short(float(part['y'][-1]))}" for part in parts)
         sentences = [f"{y_title}, at the end: {', '.join(ends)}"]
-    elif lines := [trace for trace in traces if _is_line(trace)]:
+    elif lines:
         bound = layout.get("meta", "")  # as `style.layout` sets it
         sentences = _lines(lines, y_title, x_title.removeprefix("Number of "), bound)
     else:
         counts = (f"{_plain(trace['name'])} {len(trace['x']):,}" for trace in traces)
         sentences = [f"{y_title or x_title}, points: {', '.join(counts)}"]
-    marks = [_plain(text) for trace in all_traces if _is_mark(trace) for text in trace["hovertext"] or trace["text"]]
+    mark_traces = [trace for trace in all_traces if _is_mark(trace)]
+    marks = [_plain(text) for trace in mark_traces for text in trace["hovertext"] or trace["text"]]
     if len(marks) > MAX_MARKS:
         marks = [*marks[:MAX_MARKS], "and more"]
     if marks:
@@ -136,7 +138,8 @@ def _heat(traces: Sequence[Drawing], x_title: str, y_title: str) -> str:
 
 def _is_line(trace: Drawing) -> bool:
     """Return whether a trace is a line. A line of a single point is drawn as a marker without a symbol of its own."""
-    return "lines" in (trace["mode"] or "") or (len(trace["x"]) == 1 and "symbol" not in (trace["marker"] or {}))
+    is_single_point = len(trace["x"]) == 1 and "symbol" not in (trace["marker"] or {})
+    return is_single_point or "lines" in (trace["mode"] or "")
 
 
 def _is_mark(trace: Drawing) -> bool:

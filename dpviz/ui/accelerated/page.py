@@ -218,7 +218,7 @@ class AcceleratedPage(FamilyPage):
     prefix = "accel"
     package = accelerated
     by_name = ("schedule", "horizon")
-    words = texts.WORDS
+    full_names = texts.WORDS
     default_methods = presets.DEFAULT_METHODS
     problems = MENU
 

@@ -7,7 +7,7 @@ from dpviz.experiments.results import quantiles
 from dpviz.families.accelerated import story
 from dpviz.numbers import short, short_up
 from dpviz.plots import clouds, planner_figures
-from dpviz.plots.clouds import Animation, Ground, Trajectories
+from dpviz.plots.clouds import Animation, Ground, Walk
 from dpviz.plots.elements import style
 from dpviz.plots.elements.chart import Chart
 from dpviz.privacy.budgets import PureDP
@@ -76,7 +76,7 @@ def _walked(epsilon: float) -> tuple[Animation, dict[str, float]]:
     median_texts = [short(height) for height in clouds.values_at_steps(height_steps, medians, steps)]
     color, last = style.PALETTE["private"], int(steps[-1])
     # Without noise all replicates are the same, so one point is enough for the reference.
-    walk = Trajectories(
+    walk = Walk(
         story.PRIVATE,
         color,
         positions,

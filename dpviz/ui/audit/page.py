@@ -214,7 +214,7 @@ class _Screen(PageBody):
         ready = None if self.auditing is None else StartableAudit(self.auditing)
         verdict, foot = st.container(), st.container(horizontal=True, vertical_alignment="center")
         with self.tools:
-            active = run_panel.bar(panel, texts.TITLE, ready, switch=foot.container(width="content"))
+            active = run_panel.bar(panel, texts.TITLE, ready, switch_area=foot.container(width="content"))
         with verdict:
             # A verdict on the present settings, where it is shown, describes the case itself.
             if self.auditing is not None and (self.run is None or self.is_outdated or not self.shows(self.run)):

@@ -103,7 +103,7 @@ class TuningPage(FamilyPage):
     prefix = "tuning"
     package = bayesian_optimization
     by_name = algorithms.BY_NAME
-    words = texts.WORDS
+    full_names = texts.WORDS
     default_methods = presets.DEFAULT_METHODS
     references = "GIBO, and GD beside DP-GD: the same steps without noise, so without privacy."
     data_heading = "Model and data"

@@ -32,7 +32,7 @@ class Catalogue:
     """The methods that a page offers for comparison.
 
     methods : the algorithms by label. arms : the function `(labels, references=..., **settings)` that returns arms.
-    default : the labels chosen at first. words : the full name of a method, by label, where the label abbreviates it.
+    default : the labels chosen at first. full_names : by label, of the methods whose label is an abbreviation.
     by_name : the names of settings whose value a label can determine, as when two labels are the same algorithm with
     two values of a setting. Their controls have the option "By method name", or, for a number, may be empty.
     """
@@ -41,7 +41,7 @@ class Catalogue:
     arms: Callable[..., tuple[Arm, ...]]
     default: Sequence[str]
     by_name: Sequence[str] = ()
-    words: Mapping[str, str] = field(default_factory=dict)
+    full_names: Mapping[str, str] = field(default_factory=dict)
 
     def controls(self) -> dict[str, Control]:
         """Return the controls of all settings of the methods, by name, each as its first method declares it."""
@@ -143,9 +143,9 @@ def methods(panel: Panel, catalogue: Catalogue, offer: Offer = ALL_METHODS) -> t
             "Several at once: each gets the whole budget, the same data, and noise of its own.",
         )
     )
-    full_names = "; ".join(f"**{label}**: {catalogue.words[label]}" for label in labels if label in catalogue.words)
-    if full_names:
-        st.caption(f"{full_names}.")
+    abbreviations = [label for label in labels if label in catalogue.full_names]
+    if abbreviations:
+        st.caption("; ".join(f"**{label}**: {catalogue.full_names[label]}" for label in abbreviations) + ".")
     return labels
 
 

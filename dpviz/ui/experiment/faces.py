@@ -74,8 +74,8 @@ def choose(panel: Panel, view: PlanView | None, uploaded: bool, mapped: bool, mo
     elif view is not None:
         faces = {FIRST: MAP, STEPS: STEPS} if mapped else {FIRST: STEPS}
         has_plane = view.experiment.problem.plane is not None
-        faces |= {title: title for title in ([BUDGET, CLOUD] if has_plane else [BUDGET])}
-        faces |= {title: title for title in more}
+        common = [BUDGET, CLOUD] if has_plane else [BUDGET]
+        faces |= {title: title for title in (*common, *more)}
         st.session_state[panel.key("faces")] = faces
     if len(faces) == 1:  # no choice, as before the first plan
         return STEPS
@@ -137,7 +137,7 @@ def budget_sweep(experiment: Experiment) -> Sweep | None:
     if not experiment.public or not arms:
         return None
     # As many repeats as a page runs first: a sweep that nobody has asked for must be short.
-    repeats = min(run_panel.FIRST, experiment.replicates)
+    repeats = min(run_panel.FIRST_REPEATS, experiment.replicates)
     control = _size_control(experiment)
     with suppress(UserError):
         budget = experiment.budget.replaced(**{control.name: control.default})

@@ -24,7 +24,7 @@ from dpviz.experiments.summary import MAX_PRIVATE, HeadlineResult, arms_to_draw,
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import about, short, short_up
 from dpviz.plots import clouds, run_figures
-from dpviz.plots.clouds import Animation, Ground, Trajectories
+from dpviz.plots.clouds import Animation, Ground, Walk
 from dpviz.plots.elements import style
 from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.plots.elements.lines import Limit
@@ -76,7 +76,7 @@ def show_cloud(panel: Panel, run: Run, trace: Trace, page: Page) -> bool:
         if len(moving) > PANELS:
             lowest = () if metric is None else arms_to_draw(trace.only(moving), metric.name, PANELS)
             methods = list(lowest or moving[:PANELS])  # none is lowest if no method ends with a number
-        animation = _Film(run, trace, metric, page).animation(plane, methods)
+        animation = _FilmMaker(run, trace, metric, page).animation(plane, methods)
         sentences = _describe(run, animation)
         if len(methods) < len(moving):
             sentences.append(texts.CLOUD_LEFT_OUT)
@@ -89,7 +89,7 @@ def show_cloud(panel: Panel, run: Run, trace: Trace, page: Page) -> bool:
 
 
 @dataclass(frozen=True)
-class _Film:
+class _FilmMaker:
     """The maker of a run's animation.
 
     metric : the quantity that the caption of each panel states at each step, next to the privacy spent; None for none.
@@ -113,7 +113,7 @@ class _Film:
         metric = "" if self.metric is None else _in_sentence(self.metric)
         return Animation(steps, walks, x, y, metric, ground, plane.corners)
 
-    def walk(self, label: str, steps: np.ndarray) -> Trajectories:
+    def walk(self, label: str, steps: np.ndarray) -> Walk:
         """Return the positions of a method's repeats at `steps`, those without privacy, and the method's captions."""
         run, trace = self.run, self.trace
         (arm,) = (arm for arm in run.experiment.arms if arm.label == label)
@@ -130,7 +130,7 @@ class _Film:
             each_step = np.arange(len(region[0]))  # 0..T; after step T, the ellipse stays
             centres, half_axes = (clouds.values_at_steps(each_step, values, steps) for values in region)
             region = centres, half_axes
-        return Trajectories(
+        return Walk(
             label,
             style.arm_styles(run.experiment.arms)[label].color,
             points=clouds.values_at_steps(*trace.cloud(label), steps),
@@ -371,7 +371,7 @@ def _changes(run: Run, ready: StartableExperiment | None) -> str:
     if ready is None:
         return f" {texts.UNSET}"
     old, new = run.experiment, ready.experiment
-    if old.replicates == run_panel.FIRST:  # a run of the first repeats may be a part of one with all repeats
+    if old.replicates == run_panel.FIRST_REPEATS:  # a run of the first repeats may be a part of one with all repeats
         old = old.replaced(replicates=new.replicates)
     changes = [escape_name(change.describe()) for change in differences(old, new)]
     more = f"; and {len(changes) - NAMED} more" if len(changes) > NAMED else ""

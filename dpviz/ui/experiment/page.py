@@ -75,7 +75,7 @@ class FamilyPage:
     currency : the kind of budget that is selected at first, a key of `controls.CURRENCIES`. at_first : first values
     that differ from the usual ones, of the settings "epsilon", "delta", "mu" and "replicates".
     by_name : settings whose value the label of a method can imply. default_methods : labels selected at first; all if
-    empty. words : the full name of a method, by label.
+    empty. full_names : the full name of a method, by label.
     """
 
     prefix: str
@@ -88,7 +88,7 @@ class FamilyPage:
     at_first: Mapping[str, float] = MappingProxyType({})
     by_name: Sequence[str] = ()
     default_methods: Sequence[str] = ()
-    words: Mapping[str, str] = MappingProxyType({})
+    full_names: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self) -> None:
         subclass_package, _, _ = type(self).__module__.rpartition(".")
@@ -100,7 +100,7 @@ class FamilyPage:
         self.texts, presets = (import_module(f"{self.package.__name__}.{name}") for name in ("texts", "presets"))
         default_methods = self.default_methods or tuple(presets.METHODS)
         self.catalogue = Catalogue(
-            presets.METHODS, presets.arms, default_methods, by_name=self.by_name, words=self.words
+            presets.METHODS, presets.arms, default_methods, by_name=self.by_name, full_names=self.full_names
         )
         self.presets: Sequence[Preset] = presets.PRESETS
         self._settings: dict[str, Mapping[str, Any]] = {}  # a cache for `settings_of`
@@ -454,7 +454,8 @@ class _Screen(PageBody):
         with st.container(key=panel.key("note"), horizontal=True, vertical_alignment="center"):
             if not appearance.is_narrow():
                 self._note(view)
-            if not self.uploaded and (own_file := page.problems.own_file):
+            own_file = page.problems.own_file
+            if own_file and not self.uploaded:
                 st.button(
                     "Use your own file",
                     key=panel.key("own_file"),
@@ -527,7 +528,7 @@ class _Screen(PageBody):
             about_file = texts.OWN_FILE if self.uploaded else ""
             if self.uploaded and ready is not None:
                 about_file += f" Run: {ready.releases}."
-            active = run_panel.bar(panel, page.title, ready, switch=plan_column, file_text=about_file)
+            active = run_panel.bar(panel, page.title, ready, switch_area=plan_column, file_text=about_file)
         with picture_column:
             further_faces = page.more_faces(view)
             is_map = not self.uploaded and view is not None and page.is_map(view)

@@ -39,9 +39,9 @@ from dpviz.ui.visitors import Kept
 # --------------------------------------------------------------------------------------- state of the picture, next run
 
 State = Literal["idle", "queued", "first repeats", "all repeats", "old", "failed", "stopped"]
-FIRST = 4  # number of repeats that are run first
-SOON = 2.0  # seconds of computing below which a run counts as short
-FOLLOW = 5.0  # seconds of computing below which all repeats follow the first ones by themselves
+FIRST_REPEATS = 4  # number of repeats that are run first
+SHORT_SECONDS = 2.0  # seconds of computing below which a run counts as short
+FOLLOW_SECONDS = 5.0  # seconds of computing below which all repeats follow the first ones by themselves
 
 
 class Startable(Protocol):
@@ -74,7 +74,7 @@ class Startable(Protocol):
         """Queue the run and return it.
 
         page : prefix of the keys of its page. title : name of the run in the sidebar. short : true if it is known to
-        take less than SOON.
+        take less than SHORT_SECONDS.
         """
 
 
@@ -109,15 +109,15 @@ def next_run(ready: Startable, newest: Job | None, others_wait: bool) -> Startab
     """Return the run that is to begin by itself now; None if there is none.
 
     The first repeats of new settings begin at once. All repeats follow if the computing time of the first ones shows
-    that all take less than FOLLOW, and no other visitor waits. Nothing begins by itself on a visitor's file, as each
-    run there is a release, or if memory would not suffice.
+    that all take less than FOLLOW_SECONDS, and no other visitor waits. Nothing begins by itself on a visitor's file, as
+    each run there is a release, or if memory would not suffice.
     """
     if not ready.public or ready.too_much:
         return None
     if newest is None or not matches_job(ready, newest):
         return ready.first or ready
     are_first_done = newest.state == "done" and not ready.is_task_of(newest)  # it matches, so it had the first ones
-    is_short_enough = newest.computing * ready.work_ratio < FOLLOW
+    is_short_enough = newest.computing * ready.work_ratio < FOLLOW_SECONDS
     return ready if are_first_done and not others_wait and is_short_enough else None
 
 
@@ -128,7 +128,7 @@ def is_short(ready: Startable, newest: Job | None) -> bool:
     as short if it has few repeats.
     """
     if newest is not None and newest.state == "done" and matches_job(ready, newest):
-        return newest.computing * ready.work_ratio < SOON
+        return newest.computing * ready.work_ratio < SHORT_SECONDS
     return ready.has_few_repeats
 
 
@@ -146,7 +146,7 @@ AT_ONCE = 0.05  # for a run that has ended while the page was drawn
 FIRST_PICTURE = 0.12  # seconds that a page waits for the first curves of a run that began by itself
 PRESSED = 0.3  # seconds that it waits for those of a run that Run began
 STOPPED = 0.3  # seconds that Stop waits for a run to end: it does at its next step
-SMALL = 300e6  # upper limit of the bytes of memory of a run that counts as short, and so needs no turn after long ones
+SHORT_BYTES = 300e6  # upper limit of the memory of a run that counts as short, and so needs no turn after long ones
 WORKERS, SLOTS = "DPVIZ_WORKERS", 2  # environment variable of the number of runs at the same time, and its default
 # After a page's prefix: keys of its newest run, of the runs under Results and in the picture, and of its settings.
 JOB, _SHOWN, _PICTURED, _SETTLED = "_job", "_shown", "_pictured", "_settled"
@@ -168,12 +168,12 @@ class StartableExperiment(Startable):
 
     @property
     def has_few_repeats(self) -> bool:
-        return self.experiment.replicates < 2 * FIRST  # the first ones would be more than half of them
+        return self.experiment.replicates < 2 * FIRST_REPEATS  # the first ones would be more than half of them
 
     @property
     def work_ratio(self) -> float:
         """The ratio of its work to the work of its first repeats, from whose time that of all follows; see `first`."""
-        return self.experiment.replicates / FIRST
+        return self.experiment.replicates / FIRST_REPEATS
 
     @cached_property
     def releases(self) -> str:
@@ -189,7 +189,7 @@ class StartableExperiment(Startable):
         """
         if not self.public or self.has_few_repeats:
             return None
-        return replace(self, experiment=self.experiment.replaced(replicates=FIRST))
+        return replace(self, experiment=self.experiment.replaced(replicates=FIRST_REPEATS))
 
     @property
     def too_much(self) -> bool:
@@ -203,7 +203,7 @@ class StartableExperiment(Startable):
         return job.task == self.experiment
 
     def start(self, page: str, title: str, short: bool) -> "Run":
-        short = short and self.bytes < SMALL
+        short = short and self.bytes < SHORT_BYTES
         job = runner().submit(self.experiment, self.tables, visitor=visitors.current().name, short=short)
         return Run(job, self.plans, page, title, dict(self.tables))
 
@@ -365,7 +365,7 @@ def _had_first_repeats_of(earlier: Job, job: Job) -> bool:
     experiment = job.task
     if not isinstance(experiment, Experiment) or not experiment.public:  # on a file each run has noise of its own
         return False
-    return earlier.task != experiment and earlier.task == experiment.replaced(replicates=FIRST)
+    return earlier.task != experiment and earlier.task == experiment.replaced(replicates=FIRST_REPEATS)
 
 
 def note_settings(page: str, ready: StartableExperiment | None) -> None:
@@ -392,21 +392,21 @@ def partial_repeats(page: str, run: Run) -> tuple[int, int] | None:
     return run.experiment.replicates, ready.experiment.replicates
 
 
-def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerator, file_text: str = "") -> bool:
+def bar(panel: Panel, title: str, ready: Startable | None, switch_area: DeltaGenerator, file_text: str = "") -> bool:
     """Draw Run and Stop, start the run that begins by itself, if one does, and return whether a run is under way.
 
     The returned value is that of the buttons; the run may end while the rest of the page is drawn. Call this outside
     any fragment, so that a press of a button draws the whole page.
 
     title : of the page, as name of its runs. ready : the present settings, None while they make no run; a run that is
-    under way can still be stopped then. switch : the container of the switch that lets runs begin by themselves.
+    under way can still be stopped then. switch_area : of the switch that lets runs begin by themselves.
     file_text : on a page about a visitor's own file, the text in the place of the switch.
     """
     page = panel.page
     if file_text:
-        switch.caption(file_text)
+        switch_area.caption(file_text)
     else:
-        with switch:
+        with switch_area:
             at_once = panel.switch("follow", "Run at every change", default=True, help=texts.FOLLOW_HELP)
         if at_once and ready is not None:
             _follow(page, title, ready)
@@ -563,7 +563,7 @@ def show_outdated_notice(page: str) -> None:
     ready, run, newest = st.session_state.get(page + _SETTLED), finished_run(page), newest_run(page)
     if run is None:
         return
-    has_just_begun = newest is not None and newest.job.active and newest.job.seconds < SOON
+    has_just_begun = newest is not None and newest.job.active and newest.job.seconds < SHORT_SECONDS
     counts = partial_repeats(page, run)
     if not run.has_data:
         container.info(

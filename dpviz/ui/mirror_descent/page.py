@@ -175,7 +175,7 @@ class GamesPage(FamilyPage):
     prefix = "mirror"
     package = mirror_descent
     by_name = presets.BY_NAME
-    words = texts.WORDS
+    full_names = texts.WORDS
     default_methods = presets.offered(QuadraticGame)[1]  # those selected at first
     references = "The best play that is found without privacy, tuned on the data: the floor of the picture."
     data_heading = "Game"

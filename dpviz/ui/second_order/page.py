@@ -190,7 +190,7 @@ class SecondOrderPage(FamilyPage):
     prefix = "second"
     package = second_order
     by_name = presets.BY_NAME
-    words = texts.WORDS
+    full_names = texts.WORDS
     default_methods = presets.DEFAULT_METHODS
     references = "OPT once more, without noise: no privacy."
     currency = "approximate"

@@ -117,7 +117,7 @@ class ZerothOrderPage(FamilyPage):
     prefix = "zeroth"
     package = zeroth_order
     by_name = presets.BY_NAME
-    words = texts.WORDS
+    full_names = texts.WORDS
     default_methods = presets.DEFAULT_METHODS
     references = "The published algorithm once more, without noise: no privacy."
     data_heading = "Function"
