@@ -147,7 +147,7 @@ def _cloud(label: str, cloud: Cloud, color: str, symbol: str, ends: np.ndarray) 
 
 # ------------------------------------------------------------------------------------------------------- runs that move
 
-STEPS, FIRST = 60, 20  # largest number of steps in an animation, which begins with the first 20 recorded steps
+MAX_STEPS, FIRST_STEPS = 60, 20  # largest number of steps in an animation; number of those that it begins with
 SHAPE = 0.85  # height of a frame, as a share of its width
 BANDS = 12  # number of colours of the ground, each of which covers an equal part of it
 _VISIBLE = 0.99  # share of all positions inside the frame; the others are drawn at its edge
@@ -204,17 +204,18 @@ class Animation:
 
 
 def timeline(recorded: Iterable[np.ndarray]) -> np.ndarray:
-    """Return at most STEPS of the recorded steps for an animation, (k,): the first FIRST of them, where most happens,
+    """Return at most MAX_STEPS of the recorded steps for an animation, (k,): the first FIRST_STEPS, where most happens,
     then evenly spaced ones.
 
     recorded : the recorded steps of each method.
     """
     steps = np.unique(np.concatenate([np.zeros(0, dtype=int), *recorded]))
-    if len(steps) <= STEPS:
+    if len(steps) <= MAX_STEPS:
         return steps
-    even_positions = np.linspace(steps[FIRST - 1], steps[-1], STEPS - FIRST + 1)  # from the last of the first FIRST on
+    first = steps[:FIRST_STEPS]
+    even_positions = np.linspace(first[-1], steps[-1], MAX_STEPS - FIRST_STEPS + 1)  # from `first[-1]` itself on
     next_recorded = steps[np.searchsorted(steps, even_positions)]
-    return np.unique([*steps[:FIRST], *next_recorded])
+    return np.unique([*first, *next_recorded])
 
 
 def values_at_steps(iterations: np.ndarray, values: np.ndarray, steps: np.ndarray) -> np.ndarray:

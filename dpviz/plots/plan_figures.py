@@ -26,7 +26,7 @@ STEP = "Step t"
 BY_SELECTION = "These methods add no noise: what is random is which answers they select."
 NO_BOUND = "No error bound is known for these methods."
 CHECKPOINTS = 25  # number of steps at which a chart of all accountants evaluates them
-READ_AT = 12  # number of steps at which the chart next to the run evaluates an accountant for every method
+FEW_CHECKPOINTS = 12  # number of steps at which the chart next to the run evaluates an accountant for every method
 PLANNED = "At each step: if a stop there was planned. Else the whole plan counts, or the ε so far added up."
 QUICKEST: tuple[Method, ...] = ("gdp", "basic", "zcdp", "optimal", "rdp", "pld")  # accountants, the quickest first
 ROUNDING = 1e-9  # relative tolerance in comparisons with the budget
@@ -163,7 +163,7 @@ def epsilon_spent(
         if not plan.private:
             continue
         plan = plan.statement
-        steps = _some_steps(plan, count=READ_AT)
+        steps = _some_steps(plan, count=FEW_CHECKPOINTS)
         start = accountants.total(plan.facts.released, "epsilon")  # spent before the run
         largest = limit * (1 + ROUNDING)
         # A generator: no accountant is evaluated after the first that proves the budget, as some take long.

@@ -212,7 +212,7 @@ def tradeoff(guarantee: np.ndarray, plan: np.ndarray | None = None, name: str = 
     return attackers(curves)
 
 
-LOWER = 250  # pixels: the chart is next to bars, with a legend below it
+LOW_HEIGHT = 250  # pixels: the chart is next to bars, with a legend below it
 
 
 def attackers(curves: Mapping[str, tuple[np.ndarray, ArmStyle]]) -> go.Figure:
@@ -223,7 +223,7 @@ def attackers(curves: Mapping[str, tuple[np.ndarray, ArmStyle]]) -> go.Figure:
         [guessing, *(Line(RATES, missed, name, arm_style) for name, (missed, arm_style) in curves.items())],
         Axes("False positive rate", "False negative rate", from_zero=True),
         labels=False,  # all lines end in the same corner
-        height=LOWER,
+        height=LOW_HEIGHT,
     )
 
 
@@ -239,7 +239,7 @@ def hundred_cases(right: Mapping[str, float]) -> go.Figure:
     ends = [*(min(100, math.ceil(count - 1e-9)) for count in right.values()), 100]  # 1e-9: up to rounding errors
     starts = [0, *ends[:-1]]
     kinds = list(zip([*right, "never"], starts, ends, colors, strict=True))
-    layout = style.layout(Axes("", "People"), legend_entries=len(kinds), height=LOWER)
+    layout = style.layout(Axes("", "People"), legend_entries=len(kinds), height=LOW_HEIGHT)
     hidden = {"visible": False, "fixedrange": True}
     layout["xaxis"] |= hidden | {"range": [-0.6, 19.6]}  # five rows of 20 marks
     layout["yaxis"] |= hidden | {"range": [4.6, -0.6]}
@@ -296,7 +296,7 @@ def positions(groups: Mapping[str, Sequence[tuple[float, str]]], here: float | N
 
 HEIGHT = 300  # pixels
 # Styles of the densities on two neighbouring data sets.
-TWO = (ArmStyle(style.PALETTE["private"], "solid"), ArmStyle(style.PALETTE["spent"], "dash"))
+TWO_STYLES = (ArmStyle(style.PALETTE["private"], "solid"), ArmStyle(style.PALETTE["spent"], "dash"))
 
 
 def two_densities(
@@ -313,7 +313,7 @@ def two_densities(
     shares = [density / highest for density in densities]
     lines = [
         Line(x, share, name, arm_style, low=np.zeros_like(share), high=share, value=False)
-        for share, name, arm_style in zip(shares, names, TWO, strict=True)
+        for share, name, arm_style in zip(shares, names, TWO_STYLES, strict=True)
     ]
     return line_figure(lines, Axes(x_title, "Likelihood, highest = 1", from_zero=True), labels=False, height=HEIGHT)
 
@@ -326,7 +326,7 @@ def price(epsilons: np.ndarray, bounds: np.ndarray, start: float, here: tuple[fl
     epsilon, error = here
     text = f"You are here: ε = {short_up(epsilon)}, {short_up(error)}"
     figure = line_figure(
-        [Line(epsilons, bounds, "bound at the best number of steps", TWO[0], value=False)],
+        [Line(epsilons, bounds, "bound at the best number of steps", TWO_STYLES[0], value=False)],
         Axes("Privacy budget ε", title, log_x=True, log_y=True, bound="upper"),
         limits=[Limit(start, f"without a step: {short_up(start)}")],
         marks=[Mark(epsilon, error, text, style.PALETTE["spent"])],

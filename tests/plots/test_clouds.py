@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpviz.plots import clouds
-from dpviz.plots.clouds import BANDS, STEPS, Animation, Ground, Walk
+from dpviz.plots.clouds import BANDS, MAX_STEPS, Animation, Ground, Walk
 from tests.films import unpacked
 
 TITLES = ("one", "other")
@@ -39,7 +39,7 @@ def test_what_is_unpacked_is_what_was_packed_and_who_diverged_is_at_the_edge() -
 def test_a_film_has_all_of_the_first_steps_and_a_method_that_has_ended_stays_where_it_is() -> None:
     short, long = np.arange(28), np.unique(np.geomspace(1, 5000, 300).astype(int))
     steps = clouds.timeline([short, long])
-    assert len(steps) <= STEPS and steps[:20].tolist() == list(range(20)) and steps[-1] == 5000
+    assert len(steps) <= MAX_STEPS and steps[:20].tolist() == list(range(20)) and steps[-1] == 5000
     assert np.isin(steps, [*short, *long]).all()
     assert clouds.timeline([short]).tolist() == short.tolist()
     values = clouds.values_at_steps(short, 10.0 * short, steps)

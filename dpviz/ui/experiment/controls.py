@@ -24,7 +24,7 @@ CURRENCIES: dict[str, type[Budget]] = {
 }
 # With the option BY_NAME, or in an empty number, whose text is BY_LABEL, each method's label determines the value.
 BY_NAME, BY_LABEL = "method", "by method name"
-USUAL: Mapping[str, float] = MappingProxyType({})  # no first values of a page's own: those that the classes declare
+AS_DECLARED: Mapping[str, float] = MappingProxyType({})  # no first values but those that the classes declare
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ def owned(catalogue: Catalogue, names: Sequence[str], methods: Sequence[str]) ->
 def budget(
     panel: Panel,
     default: str = "pure",
-    at_first: Mapping[str, float] = USUAL,
+    at_first: Mapping[str, float] = AS_DECLARED,
     currencies: Mapping[str, type[Budget]] = CURRENCIES,
 ) -> Settings[Budget]:
     """Draw the choice of a privacy budget, its currency and its size; return its class with the values.
@@ -304,7 +304,7 @@ def _common(name: str, default: Any, arms: Sequence[Arm], catalogue: Catalogue) 
     return getattr(owners[0].algorithm, name)
 
 
-def replicates_and_seed(panel: Panel, public: bool, at_first: Mapping[str, float] = USUAL) -> dict[str, Any]:
+def replicates_and_seed(panel: Panel, public: bool, at_first: Mapping[str, float] = AS_DECLARED) -> dict[str, Any]:
     """Draw the number of repeats and the seed of their noise; return both by the names of the experiment's fields.
 
     public : whether the data are public, so that no repeat is a release. On other data every repeat is one: at first

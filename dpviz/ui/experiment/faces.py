@@ -37,7 +37,7 @@ from dpviz.ui.experiment.run import Run, StartableExperiment, runner
 
 STEPS, BUDGET, CLOUD, MAP = "Along the steps", "Along the budget", "Cloud", "Map"
 FIRST = "first"  # value of the choice with which a page begins: the family's map if it has one, else the steps
-BUDGETS = 7  # largest number of budgets in a sweep along the budget
+MAX_BUDGETS = 7  # largest number of budgets in a sweep along the budget
 _BOUND = "bound"  # name of the overlay with the theory's upper bound, among a page's options
 
 
@@ -155,7 +155,7 @@ def _size_control(experiment: Experiment) -> Control:
 
 
 def _budgets(control: Control) -> tuple[float, ...]:
-    """Return at most BUDGETS sizes of a budget in the range of its control, in ascending order.
+    """Return at most MAX_BUDGETS sizes of a budget in the range of its control, in ascending order.
 
     They are 1 or 3 times a power of ten, and closest to the control's default on a logarithmic scale.
     """
@@ -163,7 +163,7 @@ def _budgets(control: Control) -> tuple[float, ...]:
     # From 1e-9 to 3e8, far beyond the range of any budget; parsed, so that each is the float closest to its text.
     round_numbers = [float(f"{mantissa}e{power}") for power in range(-9, 9) for mantissa in (1, 3)]
     in_range = [size for size in round_numbers if low <= size <= high]
-    closest = sorted(in_range, key=lambda size: abs(math.log(size / default)))[:BUDGETS]
+    closest = sorted(in_range, key=lambda size: abs(math.log(size / default)))[:MAX_BUDGETS]
     return tuple(sorted(closest))
 
 

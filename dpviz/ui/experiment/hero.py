@@ -224,7 +224,7 @@ def _privacy(run: Run, trace: Trace, animation: Animation, metric: Metric | None
 
 T = TypeVar("T")
 HEIGHT = 334  # of the picture, in pixels
-NAMED = 2  # largest number of changed settings that the line on a pale picture names
+MAX_NAMED = 2  # largest number of changed settings that the line on a pale picture names
 _ALIKE = 1.05  # largest ratio of two final values that the sentence calls about the same
 _FAR = 1_000.0  # smallest ratio of two final values that the sentence no longer gives as a number
 # Largest gap that may be rounding, with room: a method that has solved the problem leaves about 1e-16, of either sign.
@@ -374,8 +374,8 @@ def _changes(run: Run, ready: StartableExperiment | None) -> str:
     if old.replicates == run_panel.FIRST_REPEATS:  # a run of the first repeats may be a part of one with all repeats
         old = old.replaced(replicates=new.replicates)
     changes = [escape_name(change.describe()) for change in differences(old, new)]
-    more = f"; and {len(changes) - NAMED} more" if len(changes) > NAMED else ""
-    return f" {'; '.join(changes[:NAMED])}{more}." if changes else ""
+    more = f"; and {len(changes) - MAX_NAMED} more" if len(changes) > MAX_NAMED else ""
+    return f" {'; '.join(changes[:MAX_NAMED])}{more}." if changes else ""
 
 
 def _start_button(panel: Panel, name: str, label: str, title: str, ready: StartableExperiment) -> None:

@@ -28,7 +28,7 @@ from dpviz.ui.experiment import guarantee
 # Largest size of the cached plans of all visitors together, about 100 MB, and of one visitor on a file; both counted in
 # steps, as `PlanView.size` is.
 MAX_SHARED, MAX_OWN = 2_000_000, 250_000
-CHARTS = 5_000  # number of steps of a plan that take as much memory as the charts of a plan
+CHARTS_SIZE = 5_000  # number of steps of a plan that take as much memory as the charts of a plan
 
 Charts = list[Chart]  # charts that a page has drawn
 Predict = Callable[[Experiment, Mapping[str, Plan]], Any]  # a family's theory of the plans of an experiment, by label
@@ -59,7 +59,7 @@ class PlanView:
     @cached_property
     def size(self) -> int:
         """Its size in memory, counted in steps of a plan."""
-        return sum(plan.iterations for plan in self.plans.values()) + CHARTS
+        return sum(plan.iterations for plan in self.plans.values()) + CHARTS_SIZE
 
 
 class Views:

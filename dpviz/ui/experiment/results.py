@@ -33,7 +33,7 @@ from dpviz.ui.markdown import escape_name, escape_sentence, show_table
 # ------------------------------------------------------------------------------------------------------ released models
 
 CONSTANT = "(constant)"  # name of the constant term in the column of coefficients
-NAMED = 3  # largest number of coefficients that a sentence names
+MAX_NAMED = 3  # largest number of coefficients that a sentence names
 
 
 def private_traces(trace: Trace) -> dict[str, ArmTrace]:
@@ -54,8 +54,8 @@ def coefficients(facts: DatasetFacts | GroupedFacts, constant: bool = False) -> 
 
 
 def heaviest(x: np.ndarray, names: Sequence[str]) -> str:
-    """Return text with the NAMED coefficients of x (d,) that are largest in absolute value, and their names (d,)."""
-    largest = np.argsort(-np.abs(x), kind="stable")[:NAMED]
+    """Return text with the largest coefficients of x (d,), in absolute value, at most MAX_NAMED, and their names."""
+    largest = np.argsort(-np.abs(x), kind="stable")[:MAX_NAMED]
     return ", ".join(f"{escape_name(names[j])} {x[j]:+.3g}" for j in largest)
 
 
