@@ -234,7 +234,8 @@ def opening_range(
     all_edges = [edge for line in lines if line.band for edge in (line.low, line.high)]
     edges = [edge for edge in all_edges if edge is not None]
     values = scale.clip(np.concatenate([*(line.y for line in lines), *edges, np.array(others, dtype=float)]))
-    values = np.maximum(values, view.get("autorangeoptions", {}).get("clipmin", -np.inf))
+    lowest = view.get("autorangeoptions", {}).get("clipmin", -np.inf)
+    values = np.maximum(values, lowest)
     return y_range(values[np.isfinite(values)], scale.log_y, from_zero, above=_ROOM_ABOVE)
 
 

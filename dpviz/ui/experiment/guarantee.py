@@ -127,8 +127,8 @@ def example_method(plans: Mapping[str, Plan]) -> str:
 def delta(panel: Panel, budget: Settings[Budget], under_pure: bool = False) -> float:
     """Return the δ at which the page reads ε.
 
-    It is the budget's own δ if it has one, and else the value of a control that is drawn here, except under pure ε,
-    where it is DELTA unless `under_pure`. A δ out of range is moved to the nearest end of its range.
+    Under pure ε it is DELTA, unless `under_pure`. Else it is the budget's own δ if it has one, or the value of a
+    control that is drawn here. A δ out of range is moved to the nearest end of its range.
 
     budget : the class of the budget, with the values of its controls. under_pure : true to draw the control under
     pure ε, too.

@@ -176,7 +176,7 @@ class ProblemMenu:
     expander. Errors of the problem are drawn in the last one.
     leading : a setting of the data that is drawn above the picture, in the place of the number of steps.
     upload_defaults : settings of the problem that have another default on a visitor's own file, as {name: (usual
-    default, that one)}; only such whose control has no prefix.
+    default, default on a file)}; only settings whose control has no prefix.
 
     Three functions let a page add to this.
     more : `(panel, kind of problem, values)`, draws controls below the last settings and returns their values by name.
