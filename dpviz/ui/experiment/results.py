@@ -199,8 +199,8 @@ def _curve(
         trace,
         metric.name,
         arm_styles(run.experiment.arms),
-        spent=x_values,  # the privacy spent, or those of another axis
-        spent_title=title,
+        positions=x_values,
+        x_title=title,
         ceilings=ceilings,
         overlays=overlays,
         overlay_name=f"{overlay}{options.conditions.get(overlay, '')}",
