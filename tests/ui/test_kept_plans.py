@@ -32,7 +32,7 @@ def _visit(public: bool) -> None:
 
     asked = experiment(public=public)
     st.session_state["plan"] = plan.view(asked, theory)
-    plan.stops("slider", [asked, None], ["noise"], theory, plan.basic_charts)
+    plan.pack_stops("slider", [asked, None], ["noise"], theory, plan.basic_charts)
     st.session_state["again"] = plan.view(asked, theory)
 
 

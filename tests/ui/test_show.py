@@ -78,7 +78,7 @@ def _final_numbers() -> None:
 
     from dpviz.ui.experiment import results
 
-    results.table(st.session_state["run"], st.session_state["trace"], 1e-6)
+    results.show_final_numbers(st.session_state["run"], st.session_state["trace"], 1e-6)
 
 
 def test_the_table_of_a_run_that_was_stopped_names_whose_numbers_are_those_of_a_whole_plan(run: Run) -> None:
@@ -117,7 +117,7 @@ def script() -> None:
 
     asked = st.session_state["panel"], st.session_state["experiment"]
     st.session_state["shown"] = results.diagnostics_shown(*asked)
-    results.diagnostics_switch(asked[0])
+    results.show_diagnostics_switch(asked[0])
 
 
 def test_diagnostics_of_an_upload_are_off_until_asked_for() -> None:

@@ -28,8 +28,8 @@ def _page() -> None:
     st.session_state["toy_axis"] = "spent"
     figures = results.show_curves(panel, run, job.trace, results.CurveOptions())
     st.session_state["traces"] = [trace.name for chart in figures for trace in chart.figure.data if trace.name]
-    results.table(run, job.trace, 1e-6)
-    results.publishing_line(run, job.trace, 1e-6)
+    results.show_final_numbers(run, job.trace, 1e-6)
+    results.show_publishing_line(run, job.trace, 1e-6)
 
 
 @pytest.fixture(scope="module")

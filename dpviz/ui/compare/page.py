@@ -72,7 +72,7 @@ def show() -> None:
         _PinnedRun(pinned, entry, page, name) for (pinned, entry, page), name in zip(all_pins, names, strict=True)
     ]
     pins.write_address(panel, [run.pinned for run in pinned_runs[:MOST]])  # as many as can be compared
-    pins.refusals(PREFIX)
+    pins.show_refusals(PREFIX)
     if pinned_runs:
         selected = _select(panel, pinned_runs)
         _list(pinned_runs)
@@ -89,7 +89,7 @@ def show() -> None:
         else:
             for entry in families.FAMILIES:
                 st.page_link(entry.address, label=entry.title, icon=entry.icon)
-        pins.files(PREFIX, [run.pinned for run in pinned_runs], can_express)
+        pins.show_files(PREFIX, [run.pinned for run in pinned_runs], can_express)
 
 
 def _example(pages: Mapping[Entry, FamilyPage]) -> Sequence[_PinnedRun]:
@@ -153,7 +153,7 @@ def _list(pinned_runs: Sequence[_PinnedRun]) -> None:
         experiment = pinned.pin.experiment
         private_count = sum(not arm.reference for arm in experiment.arms)
         about = f"{private_count} method{'s' if private_count != 1 else ''} at {experiment.guarantee}"
-        row = pins.row(page.prefix, pinned, pinned_run.name, f"{entry.title}: {escape_name(about)}.")
+        row = pins.show_row(page.prefix, pinned, pinned_run.name, f"{entry.title}: {escape_name(about)}.")
         if row.button(f"Open {escape_name(pinned_run.name)}", key=f"compare_open_{pinned.key}", type="tertiary"):
             try:
                 page.settings(experiment)  # only for its error

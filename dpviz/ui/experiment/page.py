@@ -414,7 +414,7 @@ class _Screen(PageBody):
             if appearance.is_narrow():  # on a phone, so that the picture is near the sliders
                 self._note(view)
             if view is not None:
-                plan.refusals(view.refused)
+                plan.show_refusals(view.refused)
             if self.ready is not None:
                 run_panel.show_memory_error(self.ready)
             pins.show(panel, page.title, self.experiment, draw=page.picture, make_ready=page.ready)
@@ -486,7 +486,7 @@ class _Screen(PageBody):
         lead.into[lead.control.name] = present_value
         keys = [self.panel.key(f"hero_{chart}") for chart in SMALL_CHARTS]
         slider = self.panel.key(f"{name}_slider")
-        self.packed_stops = plan.stops(slider, experiments, keys, self.page.predict, make_charts=self.page.plan_charts)
+        self.packed_stops = plan.pack_stops(slider, experiments, keys, self.page.predict, self.page.plan_charts)
 
     def _note(self, view: PlanView | None) -> None:
         """Draw the line about the size of the data, and the reason if there is no slider for steps or batches."""
@@ -523,7 +523,7 @@ class _Screen(PageBody):
             has_comparison = self.preset is not None and self.preset.comparisons  # experiments to compare it with
             self.comparison_state = st.container() if has_comparison else None
             if self.uploaded:
-                results.diagnostics_switch(panel)
+                results.show_diagnostics_switch(panel)
         with self.tools:
             about_file = texts.OWN_FILE if self.uploaded else ""
             if self.uploaded and ready is not None:
@@ -535,7 +535,7 @@ class _Screen(PageBody):
             face = faces.choose(panel, view, self.uploaded, mapped=is_map, more=tuple(further_faces))
             if face in (faces.STEPS, faces.MAP):
                 with story:
-                    preset_menu.text(panel, self.preset, self.experiment, page.settings_of)
+                    preset_menu.show_text(panel, self.preset, self.experiment, page.settings_of)
             # Only the face along the budget needs a sweep over budgets.
             run_panel.stop_other_sweeps(page.family if face == faces.BUDGET else "")
             is_further = face in further_faces
@@ -550,7 +550,7 @@ class _Screen(PageBody):
         with foot:
             if view is not None:
                 guarantee.show_sentence(view.experiment, view.plans, panel.key("guarantee"))
-            pins.button(panel, draw, page.can_express)
+            pins.show_button(panel, draw, page.can_express)
             links.back_to_lesson()
         return foot
 
@@ -622,7 +622,7 @@ class _Sections:
         """Draw the plan: cards, advice, and tabs with charts and closer looks; only the open tab is computed."""
         assert self.view is not None
         panel, delta = self.screen.panel, self.screen.sidebar.delta
-        plan.notes(self.view.plans)
+        plan.show_notes(self.view.plans)
         guarantee.show_cards(self.view.experiment, self.view.plans, delta, self.page.noise_card)
         experiment = self.view.experiment
         k = experiment.problem.rows_per_person
@@ -665,8 +665,8 @@ class _Sections:
             st.caption(texts.HIDDEN)
         self.result_charts = results.show_curves(panel, run, trace, page.curve_options(view))
         self.result_charts += page.draw_results(panel, run, trace, diagnostics)
-        results.table(run, trace, self._delta(run))
-        results.publishing_line(run, trace, self._delta(run))
+        results.show_final_numbers(run, trace, self._delta(run))
+        results.show_publishing_line(run, trace, self._delta(run))
         page.draw_verdict(run, trace, diagnostics)
 
     def take_away(self) -> None:
@@ -698,7 +698,7 @@ class _Sections:
     def background(self) -> None:
         """Draw the preset's story, the method in words, assumptions, errata, and the theory of the family."""
         page = self.page
-        preset_menu.story(self.screen.panel, page.presets)
+        preset_menu.show_story(self.screen.panel, page.presets)
         with st.expander("About this method", icon=":material/menu_book:"):
             st.markdown(explain.document(page.package, "about.md"))
             st.caption(page.texts.NOT_COVERED)

@@ -162,7 +162,7 @@ def _is_of(run: Run, preset: Preset) -> bool:
     return run.experiment.replaced(replicates=preset.experiment.replicates) == preset.experiment
 
 
-def button(panel: Panel, draw: Draw, can_express: CanExpress) -> None:
+def show_button(panel: Panel, draw: Draw, can_express: CanExpress) -> None:
     """Draw the button that pins the run whose results are shown, and the menu that saves and reads pins as a file.
 
     draw : draws the picture from which the pin takes its lines. can_express : as in `read_address`.
@@ -177,7 +177,7 @@ def button(panel: Panel, draw: Draw, can_express: CanExpress) -> None:
         args=(panel, draw),
         help=texts.PIN_HELP.format(most=MOST),
     )
-    files(panel.page, on_page(panel.page), {panel.page: can_express})
+    show_files(panel.page, on_page(panel.page), {panel.page: can_express})
 
 
 def _run_to_pin(page: str) -> Run | None:
@@ -201,7 +201,7 @@ def show(panel: Panel, title: str, experiment: Experiment | None, draw: Draw, ma
     experiment : the experiment of the present settings, None while they make none. make_ready : returns a pinned
     experiment ready to run; raises UserError.
     """
-    refusals(panel.page)
+    show_refusals(panel.page)
     if len(on_page(panel.page)) == MOST:
         st.caption(texts.PINS_FULL.format(most=MOST))
     under_way: list[Run] = []
@@ -210,19 +210,19 @@ def show(panel: Panel, title: str, experiment: Experiment | None, draw: Draw, ma
         if experiment is not None:
             changes = [escape_name(change.describe()) for change in differences(pinned.pin.experiment, experiment)]
             text = f"Changed since the pin: {'; '.join(changes)}." if changes else "The same settings as now."
-        row(panel.page, pinned, pinned.pin.name, text)
+        show_row(panel.page, pinned, pinned.pin.name, text)
         if pinned.picture is None:
             under_way += compute_lines(panel, title, pinned, draw, make_ready)
     run_panel.rerun_when_ended(panel.key("pins_look"), under_way)
 
 
-def refusals(page: str) -> None:
+def show_refusals(page: str) -> None:
     """Draw the errors of pins in links and files that could not be added to the page with the prefix `page`."""
     for sentence in st.session_state.get(f"{page}_{_REFUSED}", ()):
         st.warning(sentence, icon=":material/link_off:")
 
 
-def row(page: str, pinned: PagePin, name: str, text: str) -> DeltaGenerator:
+def show_row(page: str, pinned: PagePin, name: str, text: str) -> DeltaGenerator:
     """Draw a pin in a row: its name, a text, and a menu to rename or remove it; return the row, to add more to it.
 
     name : the name under which the row shows the pin; another page may have a pin of the same name.
@@ -241,7 +241,7 @@ def row(page: str, pinned: PagePin, name: str, text: str) -> DeltaGenerator:
     return container
 
 
-def files(page: str, page_pins: Sequence[PagePin], pages: Mapping[str, CanExpress]) -> None:
+def show_files(page: str, page_pins: Sequence[PagePin], pages: Mapping[str, CanExpress]) -> None:
     """Draw the menu that saves pins as a file, except those about a visitor's file, and reads pins from one.
 
     page : prefix of the page with the menu. pages : those that can take pins: by prefix, the function that returns true
@@ -273,8 +273,8 @@ def set_pins(page: str, page_pins: Sequence[PagePin]) -> None:
 def import_pins(readers: Sequence[Reader], pages: Mapping[str, CanExpress], error_page: str) -> None:
     """Read pins from links or files, and add each to the first page that can express it, if that has room.
 
-    readers : functions that read pins. pages : the pages that may take them, as in `files`. error_page : prefix of the
-    page that shows the errors of the pins that were left out.
+    readers : functions that read pins. pages : the pages that may take them, as in `show_files`. error_page : prefix of
+    the page that shows the errors of the pins that were left out.
     """
     errors: list[UserError] = []
     for reader in readers:
@@ -365,7 +365,7 @@ def _remove(page: str, key: str) -> None:
 
 
 def _load(page: str, widget_key: str, pages: Mapping[str, CanExpress]) -> None:
-    """Add the pins of the file in the control with the key `widget_key`; for its callback. pages : as in `files`."""
+    """Add the pins of the file in the control with the key `widget_key`, for its callback, to one of `pages`."""
     file = st.session_state[widget_key]
     if file is not None:  # None after the visitor has removed the file from the control
         import_pins([lambda: pins.from_file(file.getvalue())], pages, page)

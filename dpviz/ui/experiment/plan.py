@@ -123,7 +123,7 @@ def settings_id(experiment: Experiment | None) -> str:
     return "" if experiment is None else str(hash(experiment.to_json()))
 
 
-def stops(
+def pack_stops(
     slider: str,
     experiments: Sequence[Experiment | None],
     keys: Sequence[str],
@@ -140,11 +140,11 @@ def stops(
     """
     texts = tuple("" if experiment is None else experiment.to_json() for experiment in experiments)
     public = all(experiment is None or experiment.public for experiment in experiments)
-    pack, views = (_shared_stops, shared()) if public else (_stops, _own_views())
+    pack, views = (_pack_shared_stops, shared()) if public else (_pack_stops, _own_views())
     return pack(slider, texts, tuple(keys), charts.page_style(), views, predict, make_charts)
 
 
-def _stops(
+def _pack_stops(
     slider: str,
     texts: Sequence[str],
     keys: Sequence[str],
@@ -153,7 +153,7 @@ def _stops(
     _predict: Predict,
     _make_charts: Callable[[PlanView], Iterator[Chart]],
 ) -> str:
-    """Compute `stops`. texts : the JSON text of the experiment at each stop, "" for none. style : of the page.
+    """Return the text of `pack_stops`. texts : JSON of the experiment at each stop, "" for none. style : of the page.
 
     Streamlit leaves parameters with an underscore out of the cache key.
     """
@@ -175,7 +175,7 @@ def _stops(
 
 
 _STOPS_LOCK = threading.Lock()  # of the computation of all stops of a slider
-_shared_stops = st.cache_resource(max_entries=64, show_spinner=False)(_stops)
+_pack_shared_stops = st.cache_resource(max_entries=64, show_spinner=False)(_pack_stops)
 
 
 def basic_charts(plan_view: PlanView) -> Iterator[Chart]:
@@ -215,14 +215,14 @@ def cached_charts(plan_view: PlanView, plan_charts: Iterator[Chart]) -> Iterator
     plan_view.charts[count] = None
 
 
-def refusals(refused: Mapping[str, UserError]) -> None:
+def show_refusals(refused: Mapping[str, UserError]) -> None:
     """Draw a warning for each reason why methods have no plan, with their labels. refused : the errors, by label."""
     for reason in dict.fromkeys(str(error) for error in refused.values()):
         labels = [label for label, error in refused.items() if str(error) == reason]
         st.warning(reason, title=f"Left out: {', '.join(labels)}")
 
 
-def notes(plans: Mapping[str, Plan]) -> None:
+def show_notes(plans: Mapping[str, Plan]) -> None:
     """Draw each different note of the plans as a warning, with the labels of the methods whose plan has it."""
     different_notes = dict.fromkeys(note for plan in plans.values() for note in plan.notes)
     for note in different_notes:

@@ -109,7 +109,7 @@ def _stored(panel: Panel, presets: Sequence[Preset], key: str) -> Preset | None:
     return next((preset for preset in presets if preset.name == name), None)
 
 
-def text(panel: Panel, preset: Preset | None, experiment: Experiment | None, settings_of: SettingsOf) -> None:
+def show_text(panel: Panel, preset: Preset | None, experiment: Experiment | None, settings_of: SettingsOf) -> None:
     """Draw a preset's advice on what to look for, which is true at its own settings; at others, their changes.
 
     Draws nothing if the present experiment has another kind of problem or data than the preset.
@@ -129,7 +129,7 @@ def text(panel: Panel, preset: Preset | None, experiment: Experiment | None, set
     st.caption(f"**{preset.name}.** {changed}")
 
 
-def story(panel: Panel, presets: Sequence[Preset]) -> None:
+def show_story(panel: Panel, presets: Sequence[Preset]) -> None:
     """Draw the published results that the last preset repeats, with their source."""
     preset = _stored(panel, presets, "last_preset")
     if preset is not None:

@@ -122,7 +122,7 @@ def diagnostics_shown(panel: Panel, experiment: Experiment) -> bool:
     return experiment.problem.public or bool(st.session_state.get(panel.key("diagnostics")))
 
 
-def diagnostics_switch(panel: Panel) -> None:
+def show_diagnostics_switch(panel: Panel) -> None:
     """Draw the switch that shows results which read the raw data of a visitor's file."""
     st.toggle(
         "Accuracy on my data (not private)",
@@ -248,7 +248,7 @@ def privacy_sentence(metric: Metric, trace: Trace, experiment: Experiment) -> st
     return f"{released} {explain.REFERENCES}" if "not private" in statuses else released
 
 
-def table(run: Run, trace: Trace, delta: float) -> None:
+def show_final_numbers(run: Run, trace: Trace, delta: float) -> None:
     """Draw the table of final numbers, with captions on what they mean and which of them read the raw data.
 
     trace : the part of the run's results that may be shown. delta : at which ε is read.
@@ -313,7 +313,7 @@ def table(run: Run, trace: Trace, delta: float) -> None:
         st.caption(" ".join(["Of one run." if repeats == 1 else f"Medians of {repeats} runs.", *notes]))
 
 
-def publishing_line(run: Run, trace: Trace, delta: float) -> None:
+def show_publishing_line(run: Run, trace: Trace, delta: float) -> None:
     """Draw a line on the privacy cost of publishing several of the results; nothing if there is only one.
 
     delta : at which ε is read.

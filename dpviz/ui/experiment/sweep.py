@@ -248,7 +248,7 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
     )
     charts.show(chart, panel.key(f"chart_{PREFIX}"))
     if log_x:
-        laws(result, setting.control.symbol or "x")
+        show_laws(result, setting.control.symbol or "x")
 
 
 def status(sweep: Sweep, result: SweepResult) -> tuple[Provenance, str]:
@@ -447,7 +447,7 @@ def _say_left_out(left_out: Sequence[LeftOut], points: int) -> None:
         st.warning(reason, title=f"Left out: {methods}")
 
 
-def laws(result: SweepResult, symbol: str) -> None:
+def show_laws(result: SweepResult, symbol: str) -> None:
     """Draw a table of two laws of growth of each method in the setting x that the sweep varies.
 
     They are the power law, median = c x^p, and the log law, median = a + b ln x, each with its misfit; the last column

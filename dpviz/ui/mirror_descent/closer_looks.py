@@ -510,7 +510,7 @@ def _draw_sweep(panel: Panel, result: SweepResult) -> None:
         "not private",
     )
     charts.show(chart, panel.key("chart_sweep"))
-    sweep_panel.laws(result, symbol="d")
+    sweep_panel.show_laws(result, symbol="d")
 
 
 def _accounting(panel: Panel, view: PlanView, delta: float) -> None:
