@@ -257,10 +257,9 @@ def axes_around(
 
 def axes_of_ground(titles: tuple[str, str], ground: Ground) -> tuple[FixedAxis, FixedAxis]:
     """Return both axes of an animation over a ground, all of which they show."""
-    x, y = (
-        FixedAxis(title, float(grid[0]), float(grid[-1]), log=False)
-        for title, grid in zip(titles, (ground.x, ground.y), strict=True)
-    )
+    x_title, y_title = titles
+    x = FixedAxis(x_title, float(ground.x[0]), float(ground.x[-1]), log=False)
+    y = FixedAxis(y_title, float(ground.y[0]), float(ground.y[-1]), log=False)
     return x, y
 
 

@@ -259,13 +259,13 @@ def accountant_lines(steps: np.ndarray, curves: Mapping[Method, np.ndarray]) -> 
 def _some_steps(plan: Plan, count: int) -> np.ndarray:
     """Return at most `count` of a plan's steps, the first and the last among them; all steps if there are no more.
 
-    They are proportional to 1, 4, 9, …, dense at the beginning: as ε grows about like the square root of the step, it
-    climbs by equal amounts from one to the next.
+    They are proportional to 1, 4, 9, …, dense at the beginning, so that ε, which grows about like the square root of
+    the step, climbs by equal amounts from one to the next.
     """
     if plan.iterations <= count:
         return np.arange(1, plan.iterations + 1)
-    squares = (np.arange(1, count) / (count - 1)) ** 2
-    return np.unique(np.append(1, np.ceil(plan.iterations * squares).astype(int)))
+    shares = (np.arange(1, count) / (count - 1)) ** 2
+    return np.unique(np.append(1, np.ceil(plan.iterations * shares).astype(int)))
 
 
 def _epsilon_curve(plan: Plan, steps: np.ndarray, delta: float, method: Method) -> np.ndarray:

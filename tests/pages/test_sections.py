@@ -93,7 +93,7 @@ def test_reset_sets_every_control_to_its_default(load: Load, name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_sentences_of_the_first_screen_are_short(name: str) -> None:
     page = families.named(name).page()
-    told = [page.texts.QUESTION, *(group.without for group in page.groups)]
+    told = [page.texts.QUESTION, *(group.why_missing for group in page.groups)]
     sentences = [part for words in told for part in re.split(r"(?<=[.?!]) ", words)]
     assert not [sentence for sentence in sentences if len(sentence.split()) > 20]
 

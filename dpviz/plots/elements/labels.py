@@ -118,7 +118,7 @@ def label_annotations(ends: Sequence[End], height: float, log_x: bool, log_y: bo
     the end of their line. height : of the frame, in pixels.
     """
     texts, strokes = [], []
-    for outside in (True, False):
+    for outside in (True, False):  # labels in the margin and those in the frame do not overlap
         group = [end for end in ends if end.outside == outside]
         wanted_positions = np.array([(1 - end.up) * height for end in group])  # pixels from the top
         positions = spread(wanted_positions, height, np.array([_height(len(end.lines)) for end in group]))
@@ -158,7 +158,7 @@ def spread(wanted: np.ndarray, height: float, heights: np.ndarray) -> np.ndarray
     """
     order = np.argsort(wanted, kind="stable")
     gaps = (heights[order][1:] + heights[order][:-1]) / 2  # smallest distances of neighbouring centres
-    offsets = np.concatenate(([0.0], np.cumsum(gaps)))[: len(order)]  # centres of labels that touch each other
+    offsets = np.append(0.0, np.cumsum(gaps))[: len(order)]  # centres of labels that touch each other; none without any
     positions = wanted[order].astype(float)
     if len(positions):
         first, last = heights[order][[0, -1]] / 2

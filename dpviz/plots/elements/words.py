@@ -63,7 +63,7 @@ def _lines(lines: Sequence[Drawing], y_title: str, x_title: str, bound: Bound) -
     highest, and where the two lowest cross."""
 
     def write(y: float) -> str:
-        # y is in single precision: a bound is rounded to its digits first, so that it is not rounded away once more.
+        # A bound was rounded before the figure was drawn; single precision has moved it since, so it is rounded back.
         return WRITE[bound](float(f"{y:.{BOUND_DIGITS}g}")) if bound else short(y)
 
     ends = {_plain(line["name"]): float(line["y"][-1]) for line in lines}

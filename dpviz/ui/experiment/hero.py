@@ -174,7 +174,8 @@ def _label_without_privacy(trace: Trace, arms: Sequence[Arm], arm: Arm) -> str:
         is_same_rule = (
             type(other.algorithm) is type(arm.algorithm) and styles[other.label].color == styles[arm.label].color
         )
-        if other.reference and is_same_rule and other.label in trace.arm_traces and trace.arm_traces[other.label].cloud:
+        has_positions = other.label in trace.arm_traces and trace.arm_traces[other.label].cloud
+        if other.reference and is_same_rule and has_positions:
             return other.label
     return ""
 

@@ -209,7 +209,7 @@ def cached_charts(plan_view: PlanView, plan_charts: Iterator[Chart]) -> Iterator
         yield chart
         count += 1
     for chart in islice(plan_charts, count, None):  # an iterator has to make the first charts again to reach the others
-        # Another visitor may have made it meanwhile. None never comes here: it follows the last chart.
+        # Where another visitor has made the chart meanwhile, the cached one is yielded; `or` is for its type alone.
         yield plan_view.charts.setdefault(count, chart) or chart
         count += 1
     plan_view.charts[count] = None

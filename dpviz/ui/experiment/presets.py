@@ -114,7 +114,7 @@ def show_text(panel: Panel, preset: Preset | None, experiment: Experiment | None
 
     Draws nothing if the present experiment has another kind of problem or data than the preset.
     """
-    if preset is None or experiment is None or _about(preset.experiment) != _about(experiment):
+    if preset is None or experiment is None or _kinds(preset.experiment) != _kinds(experiment):
         return
     if preset.experiment == experiment:
         st.caption(preset.look_for)
@@ -136,7 +136,7 @@ def show_story(panel: Panel, presets: Sequence[Preset]) -> None:
         st.caption(f"**{preset.name}.** {preset.reported} *Source: {preset.source}.*")
 
 
-def _about(experiment: Experiment) -> tuple[str, str]:
+def _kinds(experiment: Experiment) -> tuple[str, str]:
     """Return the kinds of problem and of data of an experiment."""
     data = experiment.problem.dataset
     return experiment.problem.kind, "" if data is None else data.kind

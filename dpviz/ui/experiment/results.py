@@ -164,9 +164,9 @@ def show_curves(panel: Panel, run: Run, trace: Trace, options: CurveOptions) -> 
             second = panel.choice("second", "Second chart", labels, default, "The quantity in the chart on the right.")
         overlay = NO_OVERLAY
         if options.overlays and first == options.compared:
-            named = {NO_OVERLAY: "None", **{name: name.capitalize() for name in options.overlays}}
+            titles = {NO_OVERLAY: "None", **{name: name.capitalize() for name in options.overlays}}
             help = "Theory to compare the first chart with."
-            overlay = panel.choice("overlay", "Thin lines", named, NO_OVERLAY, help)
+            overlay = panel.choice("overlay", "Thin lines", titles, NO_OVERLAY, help)
         every_band = False
         if len(trace.arm_traces) > 2 and run.experiment.replicates > 1:
             every_band = panel.switch("all_bands", "All bands", default=False, help=texts.ALL_BANDS)

@@ -498,7 +498,7 @@ def show_live(
         if not hides_progress(run):
             _progress(run)
         shared_interval = runner().waiting / MAX_POLLS  # the tabs of all runs in line share the polls of a second
-        if active:  # one that has ended since `bar` is noticed by `before_poll`, at once
+        if active:  # if the run has ended since `bar`, `before_poll` is called at once and has the page drawn again
             return max(run.poll_interval(took), shared_interval) if run.job.active else AT_ONCE
         return None if seconds is None else max(seconds, shared_interval)
 
