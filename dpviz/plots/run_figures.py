@@ -1,5 +1,6 @@
 """Figures of runs: metrics of all arms over the steps or the privacy spent. They can be drawn while a run goes on."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -138,8 +139,9 @@ def _best(trace: Trace, metric_name: str) -> str:
             # Where all last values are finite, their median is the same number as by `quantiles`, but quicker.
             is_finite = np.isfinite(values[-1]).all()
             median = float(np.median(values[-1]) if is_finite else quantiles(values)[-1, 1])  # column 1: 50 %
-            finals[label] = -median if better == "higher" else median
-    return min(finals, key=lambda label: np.nan_to_num(finals[label], nan=np.inf), default="")
+            signed = -median if better == "higher" else median
+            finals[label] = math.inf if math.isnan(signed) else signed
+    return min(finals, key=finals.__getitem__, default="")
 
 
 def _extend(trace: Trace, lines: Sequence[Line]) -> list[Line]:

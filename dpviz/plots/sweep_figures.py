@@ -293,8 +293,8 @@ def metric_by_setting(
             crossings += crossings_of_pair
             notes += sentences
     crossings.sort(key=lambda crossing: crossing.mark.x)
-    samples = [numbers for label in result.curves for numbers in result.series(label)[1]]  # of all runs at each value
-    if any(len(numbers) == 1 for numbers in samples):
+    series = [result.series(label) for label in result.curves]  # values of the setting, and the sample of runs at each
+    if any(len(sample) == 1 for _values, samples in series for sample in samples):
         notes.append("one run; results vary")
     figure = line_figure(
         [*lines, *_guesses(result)],
@@ -452,7 +452,9 @@ def _height(values: np.ndarray, medians: np.ndarray, point: float) -> float:
 
     values, medians : (k,) the curve, values ascending.
     """
-    x, at = (np.log(values), math.log(point)) if values[0] > 0 else (values, point)
+    x, at = values, point
+    if values[0] > 0:
+        x, at = np.log(values), math.log(point)
     if medians.min() > 0:
         return float(np.exp(np.interp(at, x, np.log(medians))))
     return float(np.interp(at, x, medians))

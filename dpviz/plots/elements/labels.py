@@ -92,7 +92,8 @@ def label_lines(name: str, number: str, width: int = _WIDTH) -> list[str]:
 
 def text_width(lines: Sequence[str]) -> float:
     """Return the approximate width in pixels of the longest of these lines of text."""
-    return _CHARACTER * max((len(html.unescape(re.sub("<[^>]*>", "", line))) for line in lines), default=0)
+    without_tags = [html.unescape(re.sub("<[^>]*>", "", line)) for line in lines]
+    return _CHARACTER * max(map(len, without_tags), default=0)
 
 
 def fits(ends: Sequence[End], height: float, max_labels: int = MAX_LABELS) -> bool:
