@@ -65,8 +65,8 @@ def noise(
 def sheet(before: Sequence[Curve], names: tuple[str, str], axes: Axes, frame: Frame) -> Sheet:
     """Return the sheet on which the reader draws the predicted curve: the axes of `before_and_after`, the first known
     curve, and equally spaced handles. The drawn curve starts where the known one does."""
-    across, up = _ranges(axes, frame)
-    x, y = FixedAxis.of(axes.x, across), FixedAxis.of(axes.y, up)
+    x_range, y_range = _ranges(axes, frame)
+    x, y = FixedAxis.of(axes.x, x_range), FixedAxis.of(axes.y, y_range)
     known_curve = before[0]
     points = list(zip(x.place(known_curve.x).tolist(), y.place(known_curve.y).tolist(), strict=True))
     handles = tuple((np.arange(1, HANDLES + 1) / HANDLES).tolist())

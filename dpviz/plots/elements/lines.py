@@ -441,8 +441,9 @@ def first_view(lines: Sequence[Line]) -> dict[str, Any]:
     """
     private_values = np.concatenate([line.y for line in lines if not line.style.reference] or [np.empty(0)])
     drawable_values = private_values[private_values > FLOOR]
-    reach_zero = len(drawable_values) < len(private_values)
-    if not len(drawable_values) or not (reach_zero or any(line.style.reference for line in lines)):
+    reaches_zero = len(drawable_values) < len(private_values)
+    has_reference = any(line.style.reference for line in lines)
+    if not len(drawable_values) or not (reaches_zero or has_reference):
         return {}
     return {"autorangeoptions": {"clipmin": float(max(FLOOR, 0.01 * drawable_values.min()))}}  # two decades below
 

@@ -179,7 +179,7 @@ MENU = problem_menu.ProblemMenu(
     help="What the algorithms learn from. Your own file stays on this server.",
     expanders=(EXPANDER,),
     upload_defaults=UPLOADS,
-    more=_draw_smoothness,
+    draw_more=_draw_smoothness,
     complete=_with_smoothness,
 )
 

@@ -138,8 +138,9 @@ def metrics(trace: Trace) -> dict[str, Metric]:
     Metrics that are the value of a constant guess in another one are left out: they are in its chart.
     """
     by_name = {name: metric for name, metric in trace.metrics.items() if not metric.guess_for}
+    most_telling = results.headline_metrics(trace)[:1]
     axes_last = sorted(by_name, key=lambda name: by_name[name].axis)
-    return {name: by_name[name] for name in dict.fromkeys([*results.headline_metrics(trace)[:1], *axes_last])}
+    return {name: by_name[name] for name in dict.fromkeys([*most_telling, *axes_last])}
 
 
 def show_curves(panel: Panel, run: Run, trace: Trace, options: CurveOptions) -> Charts:

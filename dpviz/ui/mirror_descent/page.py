@@ -152,9 +152,9 @@ MENU = problem_menu.ProblemMenu(
     data_settings="Problem settings",
     expanded=True,
     leading="strategies_x",  # the setting that the page's question is about
-    more=_draw_vertices,  # further controls, below the settings
+    draw_more=_draw_vertices,  # further controls, below the settings
     complete=_read_vertices,  # from their values to those of the problem's fields
-    more_of=_vertices_of,  # the inverse of `more`
+    more_values_of=_vertices_of,  # the inverse of `draw_more`
 )
 
 

@@ -156,7 +156,7 @@ MENU = problem_menu.ProblemMenu(
     },
     help="What the algorithms learn from. Your own file stays on this server.",
     expanders=(EXPANDER,),
-    more=_draw_gap,
+    draw_more=_draw_gap,
     complete=_with_gap,
 )
 
