@@ -5,6 +5,7 @@ and the start page's story.
 import html
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,17 +32,14 @@ def noise_by_steps(steps: np.ndarray, scales: np.ndarray, present: tuple[int, fl
     present : the present number of steps and its scale, which are marked.
     """
     indices = np.flatnonzero(np.isfinite(scales))
-    parts = np.split(indices, np.flatnonzero(np.diff(indices) > 1) + 1)  # the pieces of the line between gaps
+    before_gaps = np.flatnonzero(np.diff(indices) > 1)
+    parts = np.split(indices, before_gaps + 1)  # the pieces of the line between gaps
+    pieces = [(steps[part], scales[part]) for part in parts]
+    lines = [Line(*piece, "noise in every mean", _NOISE, legend=False, value=False) for piece in pieces]
+    lines[-1] = replace(lines[-1], legend=True)  # with a label at the last piece only
     count, scale = present
     mark = Mark(float(count), scale, f"T = {count:,}: {symbol} = {short(scale)}", style.PALETTE["spent"])
-    return line_figure(
-        [  # with a label at the last piece only
-            Line(steps[part], scales[part], "noise in every mean", _NOISE, legend=i + 1 == len(parts), value=False)
-            for i, part in enumerate(parts)
-        ],
-        Axes("Steps T", f"Noise scale {symbol}", log_x=True, log_y=True),
-        marks=[mark],
-    )
+    return line_figure(lines, Axes("Steps T", f"Noise scale {symbol}", log_x=True, log_y=True), marks=[mark])
 
 
 def noise_by_rows(rows: np.ndarray, scales: np.ndarray, target: float, needed: int, symbol: str) -> go.Figure:
@@ -124,33 +122,35 @@ def bars(values: Mapping[str, float], title: str, best: str = "", unit: str = ""
     """
     colors = [style.PALETTE["private"] if name == best else style.GREY for name in values]
     bar = _bar(values, unit) | {"marker": {"color": colors}, "showlegend": False}
-    return go.Figure({"data": [bar], "layout": _bar_layout([values], title, height=34)})
+    return go.Figure({"data": [bar], "layout": _bar_layout([values], title, height_per_name=34)})
 
 
-def grouped_bars(groups: Mapping[str, Mapping[str, float]], title: str, unit: str = "") -> go.Figure:
-    """Return a figure of horizontal bars in groups: for each name one bar of each kind, a mapping of `groups`, in which
-    all kinds have the same names. The axis is linear from zero."""
+def grouped_bars(kinds: Mapping[str, Mapping[str, float]], title: str, unit: str = "") -> go.Figure:
+    """Return a figure of horizontal bars in groups: for each name one bar of every kind. The axis is linear from zero.
+
+    kinds : by kind, the values by name; all kinds have the same names.
+    """
     colors = (style.GREY, style.PALETTE["theory"], style.PALETTE["spent"])
     data = [
         _bar(values, unit) | {"name": kind, "marker": {"color": color}}
-        for (kind, values), color in zip(groups.items(), colors, strict=False)  # there are up to three kinds
+        for (kind, values), color in zip(kinds.items(), colors, strict=False)  # there are up to three
     ]
-    layout = _bar_layout(list(groups.values()), title, height=17 * len(groups) + 8, legend_entries=len(groups))
+    layout = _bar_layout(list(kinds.values()), title, height_per_name=17 * len(kinds) + 8, legend_entries=len(kinds))
     return go.Figure({"data": data, "layout": layout | {"barmode": "group"}})
 
 
 def _bar_layout(
-    kinds: Sequence[Mapping[str, float]], title: str, height: int, legend_entries: int = 0
+    kinds: Sequence[Mapping[str, float]], title: str, height_per_name: int, legend_entries: int = 0
 ) -> dict[str, Any]:
     """Return the layout of horizontal bars of one kind or several, all with the same names.
 
-    height : pixels of all bars of one name; 90 are for margins and axis.
+    height_per_name : pixels of all bars of one name; 90 more are for margins and axis.
     """
     names = list(kinds[0])
     layout = style.layout(
         Axes(title, ""),
         legend_entries=legend_entries,
-        height=max(220, height * len(names) + 90 + (30 if legend_entries else 0)),
+        height=max(220, height_per_name * len(names) + 90 + (30 if legend_entries else 0)),
     )
     short_names = [name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…" for name in names]
     tick_texts = [html.escape(name, quote=False) for name in short_names]

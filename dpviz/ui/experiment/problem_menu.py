@@ -179,7 +179,7 @@ class ProblemMenu:
     default, default on a file)}; only settings whose control has no prefix.
 
     Three functions let a page add to this.
-    draw_more : `(panel, kind of problem, values)`, draws controls below the last settings and returns their values by name.
+    draw_more : `(panel, kind of problem, values)`, draws controls below the last settings; returns their values.
     complete : returns, from a draft, the values from which the problem is built.
     more_values_of : the inverse: returns, from a problem, the values of the controls that `draw_more` drew.
     """
