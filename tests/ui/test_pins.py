@@ -28,7 +28,7 @@ def _page() -> None:
 
     here = Panel("p")
     panel.read_address(here, lambda _: True)
-    panel.button(here, hero.curves, lambda _: True)
+    panel.show_button(here, hero.curves, lambda _: True)
     run = run_panel.finished_run("p")
     assert run is not None
     panel.show(here, "P", run.experiment, hero.curves, lambda found: StartableExperiment(found, {}))
