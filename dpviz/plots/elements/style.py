@@ -131,7 +131,7 @@ def layout(
         higher, but not the axes smaller. height : pixels without these.
     """
     mark_lines = wrap(mark_text(not_private), FRAME_LETTERS)
-    legend_rows = -(-legend_entries // 3)  # three entries fit a row of a chart in one of two columns
+    legend_rows = -(-legend_entries // 3)  # rounded up: three entries fit a row of a chart in one of two columns
     y_axis = axis(axes.y, axes.log_y, opening)
     if axes.from_zero:
         y_axis["rangemode"] = "tozero"
@@ -196,13 +196,12 @@ def y_title(title: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, An
     """
     size = title.get("font", {}).get("size", TEXT)
     factor = size / TEXT  # above 1 where a figure is enlarged for a lecture hall
-    anchor = "paper", 1, "bottom"  # of the notes above the frame
-    notes = [note for note in layout.get("annotations", ()) if tuple(map(note.get, ("yref", "y", "yanchor"))) == anchor]
-    without_notes = factor * _ABOVE["yshift"]
-    yshift = max(
-        (factor * ROW * (note["text"].count("<br>") + 1) + note.get("yshift", 0) for note in notes),
-        default=without_notes,
-    )
+    heights = []  # pixels from the frame to the upper edge of each note above it
+    for note in layout.get("annotations", ()):
+        if (note.get("yref"), note.get("y"), note.get("yanchor")) == ("paper", 1, "bottom"):
+            rows = note["text"].count("<br>") + 1
+            heights.append(factor * ROW * rows + note.get("yshift", 0))
+    yshift = max(heights, default=factor * _ABOVE["yshift"])
     text = {"name": "title", "text": markup("<br>".join(wrap(title["text"], FRAME_LETTERS))), "font": {"size": size}}
     return _ABOVE | text | {"xshift": factor * _ABOVE["xshift"], "yshift": yshift}
 

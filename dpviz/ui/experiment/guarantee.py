@@ -74,8 +74,8 @@ def readings(plan: Plan, delta: float) -> Readings:
 
 @lru_cache(64)  # the page is drawn again much more often than its plans change
 def _readings(earlier: tuple[Event, ...], events: tuple[Event, ...], budget: Budget, delta: float) -> Readings:
-    """Compute `readings`. earlier : events of the releases from which the plan has facts. events : those of its run.
-    budget : that all of them keep to together, whatever the facts are."""
+    """Compute `readings`. earlier, events : those of the releases from which the plan has facts, and those of its run.
+    budget : of all these events together."""
     tightest = accountants.tightest(events, delta, earlier)
     # After earlier releases at the cost ε, the false alarms that a test of the run itself may use have grown by at most
     # the factor e^ε; 700 keeps it finite.

@@ -539,7 +539,9 @@ class _Screen(PageBody):
             # Only the face along the budget needs a sweep over budgets.
             run_panel.stop_other_sweeps(page.family if face == faces.BUDGET else "")
             is_further = face in further_faces
-            draw, other = (further_faces[face], None) if is_further else self._drawing(face, ready)
+            draw, other = self._drawing(face, ready)
+            if is_further:
+                draw = further_faces[face]
             missing_parts = file.missing_parts() if self.uploaded else ()
             frame = hero.Frame(
                 ready, self.uploaded, page.title, missing_parts, leads, face, further=is_further, other=other
@@ -557,7 +559,7 @@ class _Screen(PageBody):
     def _drawing(
         self, face: str, ready: StartableExperiment | None
     ) -> tuple[hero.MakeChart, Callable[[], hero.Face] | None]:
-        """Return two functions for the face with the title `face`, which all families have.
+        """Return two functions for the face with the title `face`, unless it is a family's further one.
 
         The first draws the page's run, from which pins take their lines. The second returns the picture that is drawn
         in its place, for a face that needs more than the curves of this run; else it is None.

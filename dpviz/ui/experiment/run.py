@@ -410,7 +410,8 @@ def bar(panel: Panel, title: str, ready: Startable | None, switch_area: DeltaGen
             at_once = panel.switch("follow", "Run at every change", default=True, help=texts.FOLLOW_HELP)
         if at_once and ready is not None:
             _follow(page, title, ready)
-    run, is_pressed = newest_run(page), bool(st.session_state.get(f"{page}_run"))  # pressed just before this drawing
+    run = newest_run(page)
+    is_pressed = bool(st.session_state.get(f"{page}_run"))  # just before this drawing
     if is_pressed and run is not None and ready is not None and not matches_job(ready, run.job):
         # A number was typed just before Run was pressed, and the button's callback started a run without it.
         run.job.stop()

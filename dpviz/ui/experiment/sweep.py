@@ -45,7 +45,7 @@ DATA_SETS = Control("data_sets", "Data sets", texts.DATA_SETS_HELP, 1, int, 1, 2
 def show_section(
     panel: Panel, title: str, experiment: Experiment, tables: Mapping[str, np.ndarray], diagnostics: bool
 ) -> None:
-    """Draw the section.
+    """Draw the section "Sweep" of a page.
 
     title : of the page. experiment : the experiment whose settings are varied. tables : the arrays of a visitor's file.
     diagnostics : true to show results that read the raw rows of such a file.
