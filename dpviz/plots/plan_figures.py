@@ -135,7 +135,8 @@ def privacy_spent(
             spent = plan.statement.spent(currency)
             if np.isfinite(spent[-1]):
                 lines.append(Line(np.arange(len(spent)), spent, label, styles[label]))
-    axes, if_empty = Axes(STEP, title, from_zero=True, bound="upper"), f"No method has a finite {symbol}."
+    axes = Axes(STEP, title, from_zero=True, bound="upper")
+    if_empty = f"No method has a finite {symbol}."
     limits = [] if limit is None else [Limit(limit, f"budget {symbol} = {short_up(limit, 4)}")]
     alt = f"Privacy spent after each {step_name}, one line per method, and the budget"
     return _spent(lines, plans, axes, if_empty, limits=limits, alt=alt, remark=remark)

@@ -186,7 +186,8 @@ def _axes(
 
     axis_number : plotly's number of the panel's axes: "" for the first panel, "2" for the second.
     """
-    is_lowest, is_first = number + grid.columns >= count, number % grid.columns == 0
+    is_lowest = number + grid.columns >= count  # of its column
+    is_first = number % grid.columns == 0  # of its row
     common = {"type": "category", "ticks": "", "showgrid": False, "zeroline": False}
     x_axis: dict[str, Any] = {"domain": grid.x_ends(number), "anchor": f"y{axis_number}"}
     x_axis |= {"title": {"text": x_title if is_lowest else "", "standoff": 8}}
@@ -206,7 +207,8 @@ def _colors(medians: Mapping[str, np.ndarray], result: SweepResult, log: bool) -
     bar: dict[str, Any] = {"title": {"text": title, "side": "right"}, "thickness": 14, "len": 0.9}
     if log:
         step = max(1, math.ceil((high - low) / 6))  # at most seven ticks
-        ticks: list[float] = list(range(math.ceil(low), math.floor(high) + 1, step)) or [low, high]
+        powers: list[float] = list(range(math.ceil(low), math.floor(high) + 1, step))
+        ticks = powers or [low, high]  # no power of ten is in between
         bar |= {"tickvals": ticks, "ticktext": [short(10.0**tick, 2) for tick in ticks]}
     return {"colorscale": _COLORS, "cmin": low, "cmax": high, "colorbar": bar}
 

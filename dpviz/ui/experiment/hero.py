@@ -298,7 +298,8 @@ def _draw(panel: Panel, make_chart: MakeChart, make_number: MakeNumber, frame: F
 
     The arguments are those of `picture`.
     """
-    run, (state, pale) = run_panel.pictured(panel.page), run_panel.picture_state(panel.page)
+    run = run_panel.pictured(panel.page)
+    state, pale = run_panel.picture_state(panel.page)
     if run is None or frame.hides(run):
         # The browser loads the plotting library meanwhile. On a file the key differs, so that the browser removes the
         # chart of the previous data.
