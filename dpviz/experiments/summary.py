@@ -14,7 +14,7 @@ from dpviz.experiments.results import headline_metrics, median_interval, quantil
 from dpviz.experiments.trace import Trace
 from dpviz.problems.base import Metric
 
-PRIVATE, REFERENCES = 6, 1  # largest number of curves in the first picture: of methods with privacy, and without
+MAX_PRIVATE, MAX_REFERENCES = 6, 1  # largest number of curves in the first picture: of methods with and without privacy
 CHANCE = 0.05  # level of the test that two methods differ
 
 
@@ -189,14 +189,14 @@ def headline_result(trace: Trace) -> HeadlineResult | None:
     return HeadlineResult(trace.metrics[name], best, end, start, tuple(others), floor, reference, runs)
 
 
-def arms_to_draw(trace: Trace, name: str, max_private: int = PRIVATE) -> tuple[str, ...]:
+def arms_to_draw(trace: Trace, name: str, max_private: int = MAX_PRIVATE) -> tuple[str, ...]:
     """Return the labels of the arms to draw in the first picture of the metric `name`, in the order of the trace.
 
     These are the `max_private` private arms whose last medians are the best, and the best arm without privacy.
     """
     ranked = [label for label, _ in _ranked(_ends(trace, name), trace.metrics[name].better)]
     private = [label for label in ranked if trace.arm_traces[label].private][:max_private]
-    references = [label for label in ranked if not trace.arm_traces[label].private][:REFERENCES]
+    references = [label for label in ranked if not trace.arm_traces[label].private][:MAX_REFERENCES]
     return tuple(label for label in trace.arm_traces if label in (*private, *references))
 
 

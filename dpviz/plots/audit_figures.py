@@ -17,7 +17,7 @@ _ATTACK = ArmStyle(style.PALETTE["private"], "solid")
 _PLANNED = ArmStyle(style.PALETTE["theory"], "longdash")
 _GUESSING = ArmStyle(style.GREY, "dot")
 _MEASURED = ArmStyle(style.PALETTE["private"], "dot")
-_WORLDS = (style.PALETTE["private"], style.PALETTE["spent"])
+_DATA_SETS = (style.PALETTE["private"], style.PALETTE["spent"])  # colours of the scores on each data set
 _MARKS = (style.PALETTE["private"], style.PALETTE["theory"])  # colours of the attacker's threshold, and the visitor's
 
 
@@ -93,7 +93,7 @@ def rising_bound(
         lines,
         Axes("Runs on each data set", f"Lower bound on {symbol}", log_x=True, from_zero=True, bound="lower"),
         limits=[Limit(claim, f"claimed {symbol} = {short_up(claim)}")],
-        turns=[] if refuted_at is None else [VerticalLine(float(refuted_at), f"refuted after {refuted_at:,} runs")],
+        verticals=[] if refuted_at is None else [VerticalLine(float(refuted_at), f"refuted after {refuted_at:,} runs")],
         notes=notes,
         height=style.ALONE,
     )
@@ -107,15 +107,15 @@ def scores(edges: np.ndarray, shares: Mapping[str, np.ndarray], thresholds: Mapp
     thresholds : scores, by the name of who chose them.
     """
     centres = ((edges[1:] + edges[:-1]) / 2).round(6)
-    frame = style.layout(Axes("Score of a run", "Share of runs", from_zero=True), legend_entries=len(shares))
-    frame |= {"barmode": "overlay", "bargap": 0.0}
+    layout = style.layout(Axes("Score of a run", "Share of runs", from_zero=True), legend_entries=len(shares))
+    layout |= {"barmode": "overlay", "bargap": 0.0}
     texts, shapes = vertical_line_parts([VerticalLine(threshold, name) for name, threshold in thresholds.items()])
     for index, text in enumerate(texts):
         text["yshift"] -= 16 * index  # one below the other, as thresholds may be close to each other
         if text["x"] > (edges[0] + edges[-1]) / 2:  # there is room to the left of the line
             text |= {"xanchor": "right", "xshift": -3}
-    frame["annotations"] += texts
-    frame["shapes"] += shapes
+    layout["annotations"] += texts
+    layout["shapes"] += shapes
     bars = [
         {
             "type": "bar",
@@ -125,6 +125,6 @@ def scores(edges: np.ndarray, shares: Mapping[str, np.ndarray], thresholds: Mapp
             "marker": {"color": with_opacity(color, 0.55), "line": {"width": 0}},
             "hovertemplate": "%{y:.2%}",
         }
-        for (name, share), color in zip(shares.items(), _WORLDS, strict=True)
+        for (name, share), color in zip(shares.items(), _DATA_SETS, strict=True)
     ]
-    return go.Figure({"data": bars, "layout": frame})
+    return go.Figure({"data": bars, "layout": layout})

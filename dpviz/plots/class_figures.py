@@ -98,15 +98,15 @@ def scores(counts: np.ndarray, marked: Mapping[str, float]) -> go.Figure:
 
     counts : (rounds + 1,) phones with 0, 1, … right guesses. marked : two numbers to mark, by name, the lower first.
     """
-    frame = style.layout(Axes("Right guesses of a phone", "Phones", from_zero=True), height=style.ALONE)
-    frame["xaxis"] |= {"range": [-0.5, len(counts) - 0.5], "dtick": 1}
-    frame["yaxis"] |= {"range": [0, 1.3 * counts.max()], "tickformat": "d"}  # with room for the texts above the bars
+    layout = style.layout(Axes("Right guesses of a phone", "Phones", from_zero=True), height=style.ALONE)
+    layout["xaxis"] |= {"range": [-0.5, len(counts) - 0.5], "dtick": 1}
+    layout["yaxis"] |= {"range": [0, 1.3 * counts.max()], "tickformat": "d"}  # with room for the texts above the bars
     if counts.max() < 8:
-        frame["yaxis"]["dtick"] = 1  # phones are whole
+        layout["yaxis"]["dtick"] = 1  # phones are whole
     texts, shapes = vertical_line_parts([VerticalLine(value, name) for name, value in marked.items()])
     texts[0] |= {"xanchor": "right", "xshift": -4}  # to the left of both lines, which may be close
-    frame["annotations"] += texts
-    frame["shapes"] += shapes
+    layout["annotations"] += texts
+    layout["shapes"] += shapes
     bars: dict[str, Any] = {
         "type": "bar",
         "x": np.arange(len(counts)),
@@ -114,13 +114,13 @@ def scores(counts: np.ndarray, marked: Mapping[str, float]) -> go.Figure:
         "marker": {"color": PALETTE["private"]},
     }
     bars |= {"name": "phones", "showlegend": False, "hovertemplate": "%{y} phones<extra></extra>"}
-    return go.Figure({"data": [bars], "layout": frame}, _validate=False)
+    return go.Figure({"data": [bars], "layout": layout}, _validate=False)
 
 
 def _rows(traces: Sequence[Mapping[str, Any]], names: Sequence[str], axes: Axes) -> go.Figure:
     """Return a figure with a named row for each integer height, the first at the top."""
-    frame = style.layout(axes, height=ROW * len(names) + _EDGES)
-    frame["yaxis"] = {"range": [len(names) - 0.5, -0.5], "tickmode": "array", "tickvals": list(range(len(names)))}
-    frame["yaxis"] |= {"ticktext": list(names), "automargin": True, "zeroline": False, "showgrid": False}
-    frame["hovermode"] = "closest"
-    return go.Figure({"data": list(traces), "layout": frame}, _validate=False)
+    layout = style.layout(axes, height=ROW * len(names) + _EDGES)
+    layout["yaxis"] = {"range": [len(names) - 0.5, -0.5], "tickmode": "array", "tickvals": list(range(len(names)))}
+    layout["yaxis"] |= {"ticktext": list(names), "automargin": True, "zeroline": False, "showgrid": False}
+    layout["hovermode"] = "closest"
+    return go.Figure({"data": list(traces), "layout": layout}, _validate=False)

@@ -21,12 +21,12 @@ from dpviz.problems.base import Problem
 # -------------------------------------------------------------------------------------------- the ground below the runs
 
 GREYS = [[0.0, "#7C8594"], [0.5, "#B9C0CA"], [1.0, "#F1F3F6"]]  # low is dark; grey, so that every hue stands out
-_CLOUD = ("circle", "x", "diamond", "square", "triangle-up", "cross")  # a marker for each method
+_SYMBOLS = ("circle", "x", "diamond", "square", "triangle-up", "cross")  # a marker for each method
 
 
 @dataclass(frozen=True, eq=False)
-class Background:
-    """The ground: the objective over two public directions, all other coordinates fixed, drawn below the runs.
+class Ground:
+    """The objective over two public directions, all other coordinates fixed, drawn below the runs.
 
     x, y : (k,) and (m,) coordinates of the grid. values : (m, k) the objective there.
     raw : True if it is computed from the data.
@@ -38,12 +38,12 @@ class Background:
     raw: bool = True
 
 
-def objective_background(problem: Problem, x: np.ndarray, y: np.ndarray) -> Background:
+def objective_ground(problem: Problem, x: np.ndarray, y: np.ndarray) -> Ground:
     """Return the objective of a problem over its first two coordinates, where the others are 0."""
     points = np.zeros((len(x) * len(y), problem.facts.d))
     points[:, 0], points[:, 1] = np.tile(x, len(y)), np.repeat(y, len(x))
     values = problem.evaluate({"x": points}, expensive=False)["objective"]  # no costly metrics
-    return Background(x, y, values.reshape(len(y), len(x)))
+    return Ground(x, y, values.reshape(len(y), len(x)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,19 +56,19 @@ class Cloud:
 
 def landscape(
     trace: Trace,
-    background: Callable[[], Background],
+    make_ground: Callable[[], Ground],
     styles: Mapping[str, ArmStyle],
     directions: tuple[str, str],
     *,
-    what: str,
+    objective_name: str,
     heading: str,
     caption: str,
 ) -> Chart | None:
     """Return a chart of the objective's contours over the first two coordinates, with the positions of every method's
     runs; None before the first step. It reads the raw data.
 
-    background : computes the objective; it is called only if there is something to draw.
-    directions : titles of the two axes. what : name of the objective, for the text alternative.
+    make_ground : computes the objective; it is called only if there is something to draw.
+    directions : titles of the two axes. objective_name : for the text alternative.
     """
     clouds = {
         label: Cloud(points=arm_trace.output["x"][:, :2], path=np.array(arm_trace.path["x"])[:, :2])
@@ -77,17 +77,17 @@ def landscape(
     }
     if not clouds:
         return None
-    ground = background()
+    ground = make_ground()
     ends = np.array([ground.x[[0, -1]], ground.y[[0, -1]]])
     positions = np.concatenate([xy for cloud in clouds.values() for xy in (cloud.path, cloud.points)])
     if ((positions < ends[:, 0]) | (positions > ends[:, 1])).any():
         caption = f"{caption} What is off the map is drawn at its edge."
     figure = contours(ground, clouds, styles, directions)
-    return Chart(figure, heading, f"Contours of the {what}, with a dot for every run", caption, "not private")
+    return Chart(figure, heading, f"Contours of the {objective_name}, with a dot for every run", caption, "not private")
 
 
 def contours(
-    ground: Background, clouds: Mapping[str, Cloud], styles: Mapping[str, ArmStyle], directions: tuple[str, str]
+    ground: Ground, clouds: Mapping[str, Cloud], styles: Mapping[str, ArmStyle], directions: tuple[str, str]
 ) -> go.Figure:
     """Return a figure of the objective's contours, with a dot for every run of every method, and the path of each
     method's first run. It reads the raw data.
@@ -112,7 +112,7 @@ def contours(
     ]
     all_paths, all_dots = [], []
     for number, (label, cloud) in enumerate(clouds.items()):
-        *paths, dots = _cloud(label, cloud, styles[label].color, _CLOUD[number % len(_CLOUD)], ends)
+        *paths, dots = _cloud(label, cloud, styles[label].color, _SYMBOLS[number % len(_SYMBOLS)], ends)
         all_paths += paths
         all_dots.append(dots)
     traces += [*all_paths, *all_dots]  # dots are above all paths
@@ -147,7 +147,7 @@ def _cloud(label: str, cloud: Cloud, color: str, symbol: str, ends: np.ndarray) 
 
 # ------------------------------------------------------------------------------------------------------- runs that move
 
-STEPS, FIRST = 60, 20  # largest number of steps in an animation, which begins with the first 20 recorded steps
+MAX_STEPS, FIRST_STEPS = 60, 20  # largest number of steps in an animation; number of those that it begins with
 SHAPE = 0.85  # height of a frame, as a share of its width
 BANDS = 12  # number of colours of the ground, each of which covers an equal part of it
 _VISIBLE = 0.99  # share of all positions inside the frame; the others are drawn at its edge
@@ -157,13 +157,13 @@ _FAR = 1e4  # largest number for an ellipse, in half frames; one that large is i
 
 
 @dataclass(frozen=True, eq=False)
-class Trajectories:
-    """The positions of one method's runs at the k steps of an animation.
+class Walk:
+    """The positions of all runs of one method at the k steps of an animation.
 
-    places : (k, R, 2), finite positions of the R runs.
+    points : (k, R, 2), finite positions of the R runs.
     last : last step that was recorded.
-    other_places, other_label : (k, R', 2) positions of a method without privacy to compare with, and its label; R' = 0
-        and "" if there is none.
+    reference_points, reference : (k, R', 2) positions of the runs of a method without privacy to compare with, and its
+        label; R' = 0 and "" if there is none.
     region : centres and half axes, both (k, 2), of the ellipses that should hold about 90 % of the positions by theory.
     median, spent : (k,) texts for each step, the median of the animation's metric and the privacy spent so far; or
         empty.
@@ -171,10 +171,10 @@ class Trajectories:
 
     label: str
     color: str
-    places: np.ndarray
+    points: np.ndarray
     last: int
-    other_places: np.ndarray
-    other_label: str
+    reference_points: np.ndarray
+    reference: str
     region: tuple[np.ndarray, np.ndarray] | None = None
     median: Sequence[str] = ()
     spent: Sequence[str] = ()
@@ -185,16 +185,16 @@ class Animation:
     """The runs of all methods at the same steps (k,), in the same frame.
 
     x, y : the axes. ground : the objective below the runs, if it is drawn.
-    metric : name of the quantity in `Trajectories.median`; empty if there is none.
+    metric : name of the quantity in `Walk.median`; empty if there is none.
     corners : name and coordinates of the corners of a polygon whose sides are drawn; empty without one.
     """
 
     steps: np.ndarray
-    walks: Sequence[Trajectories]
+    walks: Sequence[Walk]
     x: FixedAxis
     y: FixedAxis
     metric: str = ""
-    ground: Background | None = None
+    ground: Ground | None = None
     corners: Sequence[tuple[str, float, float]] = ()
 
     @property
@@ -204,17 +204,18 @@ class Animation:
 
 
 def timeline(recorded: Iterable[np.ndarray]) -> np.ndarray:
-    """Return at most STEPS of the recorded steps for an animation, (k,): the first FIRST of them, where most happens,
+    """Return at most MAX_STEPS of the recorded steps for an animation, (k,): the first FIRST_STEPS, where most happens,
     then evenly spaced ones.
 
     recorded : the recorded steps of each method.
     """
     steps = np.unique(np.concatenate([np.zeros(0, dtype=int), *recorded]))
-    if len(steps) <= STEPS:
+    if len(steps) <= MAX_STEPS:
         return steps
-    even_positions = np.linspace(steps[FIRST - 1], steps[-1], STEPS - FIRST + 1)  # from the last of the first FIRST on
+    first = steps[:FIRST_STEPS]
+    even_positions = np.linspace(first[-1], steps[-1], MAX_STEPS - FIRST_STEPS + 1)  # from `first[-1]` itself on
     next_recorded = steps[np.searchsorted(steps, even_positions)]
-    return np.unique([*steps[:FIRST], *next_recorded])
+    return np.unique([*first, *next_recorded])
 
 
 def values_at_steps(iterations: np.ndarray, values: np.ndarray, steps: np.ndarray) -> np.ndarray:
@@ -231,14 +232,14 @@ def values_at_steps(iterations: np.ndarray, values: np.ndarray, steps: np.ndarra
 def axes_around(
     titles: tuple[str, str], clouds: Sequence[np.ndarray], corners: Sequence[tuple[str, float, float]] = ()
 ) -> tuple[FixedAxis, FixedAxis]:
-    """Return both axes of an animation. They show nearly all positions in `clouds`, each (..., 2).
+    """Return both axes of an animation, which show nearly all positions in `clouds`, each (..., 2).
 
-    With corners they show instead the polygon of these, without distortion.
+    corners : of a polygon, which the axes then show instead, without distortion.
     """
     if corners:  # a unit has the same length on the screen along both axes
         points = np.array([point for _, *point in corners])
         low, high = points.min(axis=0), points.max(axis=0)
-        (x, y), half = (low + high) / 2, (high - low) / 2
+        (x, y), half = (low + high) / 2, (high - low) / 2  # the middle, and half the size
         half_width = (1 + 2 * _ROOM) * max(half[0], half[1] / SHAPE)
         half_height = SHAPE * half_width
         return (
@@ -246,20 +247,19 @@ def axes_around(
             FixedAxis(titles[1], float(y - half_height), float(y + half_height), log=False),
         )
     points = np.concatenate([cloud.reshape(-1, 2) for cloud in clouds])
-    rulers = []
+    axes = []
     for title, values in zip(titles, points.T, strict=True):
         low, high = np.quantile(values.astype(float), [(1 - _VISIBLE) / 2, (1 + _VISIBLE) / 2])
         width = (high - low) or abs(high) or 1.0  # where all are equal: their size, or 1 if that is 0
-        rulers.append(FixedAxis(title, float(low - _ROOM * width), float(high + _ROOM * width), log=False))
-    return rulers[0], rulers[1]
+        axes.append(FixedAxis(title, float(low - _ROOM * width), float(high + _ROOM * width), log=False))
+    return axes[0], axes[1]
 
 
-def axes_of_background(titles: tuple[str, str], ground: Background) -> tuple[FixedAxis, FixedAxis]:
+def axes_of_ground(titles: tuple[str, str], ground: Ground) -> tuple[FixedAxis, FixedAxis]:
     """Return both axes of an animation over a ground, all of which they show."""
-    x, y = (
-        FixedAxis(title, float(grid[0]), float(grid[-1]), log=False)
-        for title, grid in zip(titles, (ground.x, ground.y), strict=True)
-    )
+    x_title, y_title = titles
+    x = FixedAxis(x_title, float(ground.x[0]), float(ground.x[-1]), log=False)
+    y = FixedAxis(y_title, float(ground.y[0]), float(ground.y[-1]), log=False)
     return x, y
 
 
@@ -273,20 +273,20 @@ def animation_bytes(animation: Animation, mark: str, scale: float = 1.0) -> byte
 
     mark : colour of the mark "not private". scale : factor by which type and dots are enlarged.
     """
-    numbers, walks = [], []
-    for trajectories in animation.walks:
-        numbers += [_numbers(animation, trajectories.places), _numbers(animation, trajectories.other_places)]
+    arrays, walks = [], []
+    for walk in animation.walks:
+        arrays += [_integers(animation, walk.points), _integers(animation, walk.reference_points)]
         walks.append(
             {
-                "label": trajectories.label,
-                "color": trajectories.color,
-                "last": trajectories.last,
-                "runs": trajectories.places.shape[1],
-                "plain": trajectories.other_places.shape[1],
-                "without": trajectories.other_label,
-                "region": None if trajectories.region is None else _region(animation, *trajectories.region),
-                "median": list(trajectories.median),
-                "spent": list(trajectories.spent),
+                "label": walk.label,
+                "color": walk.color,
+                "last": walk.last,
+                "runs": walk.points.shape[1],
+                "plain": walk.reference_points.shape[1],  # runs of the reference
+                "without": walk.reference,
+                "region": None if walk.region is None else _region(animation, *walk.region),
+                "median": list(walk.median),
+                "spent": list(walk.spent),
             }
         )
     if animation.ground is not None:
@@ -295,7 +295,7 @@ def animation_bytes(animation: Animation, mark: str, scale: float = 1.0) -> byte
         edges = np.quantile(values, np.linspace(0, 1, BANDS + 1))
         edges = np.maximum.accumulate(edges)  # equal edges may descend by a rounding error
         levels = np.interp(values, edges, np.arange(BANDS + 1))  # with fractions between the bands
-        numbers.append(np.rint(levels / BANDS * _FULL).astype("<i2"))
+        arrays.append(np.rint(levels / BANDS * _FULL).astype("<i2"))
     head = {
         "steps": animation.steps.tolist(),
         "walks": walks,
@@ -303,7 +303,7 @@ def animation_bytes(animation: Animation, mark: str, scale: float = 1.0) -> byte
         "x": _axis(animation.x),
         "y": _axis(animation.y),
         "ground": None if animation.ground is None else {"shape": list(animation.ground.values.shape), "bands": BANDS},
-        "corners": [[name, *_shares(animation, np.array(xy)).round(4).tolist()] for name, *xy in animation.corners],
+        "corners": [[name, *_relative(animation, np.array(xy)).round(4).tolist()] for name, *xy in animation.corners],
         "raw": animation.raw,
         "mark": mark,
         "shape": SHAPE,
@@ -312,27 +312,27 @@ def animation_bytes(animation: Animation, mark: str, scale: float = 1.0) -> byte
     packed_head = json.dumps(head, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     # So that the arrays begin at an even byte, as the browser's views of them must; 4 is a choice.
     packed_head += b" " * (-len(packed_head) % 4)
-    return b"".join([len(packed_head).to_bytes(4, "little"), packed_head, *(part.tobytes() for part in numbers)])
+    return b"".join([len(packed_head).to_bytes(4, "little"), packed_head, *(part.tobytes() for part in arrays)])
 
 
-def _axis(ruler: FixedAxis) -> dict[str, object]:
+def _axis(fixed: FixedAxis) -> dict[str, object]:
     """Return an axis as the browser draws it: its title, and texts of ticks with their positions."""
-    return {"title": ruler.title, "ticks": ruler.ticks}
+    return {"title": fixed.title, "ticks": fixed.ticks}
 
 
-def _shares(animation: Animation, points: np.ndarray) -> np.ndarray:
-    """Return positions (..., 2) in half frames: from -1 to 1 along both axes, and farther outside the frame."""
+def _relative(animation: Animation, points: np.ndarray) -> np.ndarray:
+    """Return positions (..., 2) relative to the frame: from -1 to 1 along both axes, and farther outside."""
     low, high = np.array([animation.x.low, animation.y.low]), np.array([animation.x.high, animation.y.high])
     return np.asarray((2 * points.astype(float) - low - high) / (high - low))
 
 
-def _numbers(animation: Animation, points: np.ndarray) -> np.ndarray:
+def _integers(animation: Animation, points: np.ndarray) -> np.ndarray:
     """Return positions (..., 2) as 16-bit integers, from -_FULL to _FULL from edge to edge of the frame."""
-    return np.rint(np.clip(_shares(animation, points), -1.0, 1.0) * _FULL).astype("<i2")
+    return np.rint(np.clip(_relative(animation, points), -1.0, 1.0) * _FULL).astype("<i2")
 
 
 def _region(animation: Animation, centres: np.ndarray, half_axes: np.ndarray) -> list[list[float]]:
-    """Return for each ellipse [centre x, centre y, half axis x, half axis y], in half frames; see `_shares`."""
+    """Return for each ellipse [centre x, centre y, half axis x, half axis y], in half frames, as `_relative`."""
     half = np.array([animation.x.high - animation.x.low, animation.y.high - animation.y.low]) / 2
-    ellipses = np.concatenate([_shares(animation, centres), half_axes / half], axis=1)
+    ellipses = np.concatenate([_relative(animation, centres), half_axes / half], axis=1)
     return [[round(number, 4) for number in row] for row in np.clip(ellipses, -_FAR, _FAR).tolist()]

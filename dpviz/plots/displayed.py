@@ -18,7 +18,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan, weakest_privacy
 from dpviz.experiments.results import headline_metrics
-from dpviz.experiments.summary import PRIVATE, arms_to_draw
+from dpviz.experiments.summary import arms_to_draw
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import short, short_up
 from dpviz.plots import plan_figures, planner_figures, run_figures, sweep_figures
@@ -124,7 +124,7 @@ def _(subject: Trace, diagnostics: bool) -> Chart:
     if not names:
         raise UserError(NOTHING, title="Nothing to draw")
     name = names[0]
-    best_arms = trace.only(arms_to_draw(trace, name, PRIVATE))  # up to PRIVATE private ones and one other
+    best_arms = trace.only(arms_to_draw(trace, name))  # as many as in the first picture of a page
     metric = trace.metrics[name]
     statuses = best_arms.statuses(metric)
     status_text = f"{_status_text(statuses.values(), subject.public)} {trace.time_note}".rstrip()

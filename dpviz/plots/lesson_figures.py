@@ -31,7 +31,7 @@ def before_and_after(
     """Return the figure of the curves before the change and, once they may be seen, after it.
 
     after : empty while the answer is hidden; then the curves before the change are in colour, else in grey.
-    names : names of the two sides.
+    names : names of the two sides. frame : ends of the horizontal and of the vertical axis.
     guess : the curve that the reader has drawn, if there is one.
     """
     lines = _lines(before, names[0], is_faint=bool(after)) + _lines(after, names[1], is_faint=False)
@@ -49,24 +49,24 @@ def before_and_after(
 
 
 def noise(
-    before: Sequence[Curve], after: Sequence[Curve], names: tuple[str, str], reach: tuple[float, float], there: bool
+    before: Sequence[Curve], after: Sequence[Curve], names: tuple[str, str], x_ends: tuple[float, float], reveal: bool
 ) -> go.Figure:
     """Return the figure of the noise scale in each step, which goes below that of `before_and_after` and has its
     horizontal axis.
 
-    reach : both ends of the horizontal axis. there : false to draw the curves before the change only.
+    x_ends : of the horizontal axis. reveal : false to draw the curves before the change only.
     """
     scales = np.concatenate([curve.y for curve in (*before, *after)])
-    frame = reach, (float(scales.min()) / 4, float(scales.max()) * 4)  # 4: free space on the log axis
+    frame = x_ends, (float(scales.min()) / 4, float(scales.max()) * 4)  # 4: free space on the log axis
     axes = Axes("Step t", "Noise scale in step t", height=160)
-    return before_and_after(before, after if there else (), names, axes, frame)
+    return before_and_after(before, after if reveal else (), names, axes, frame)
 
 
 def sheet(before: Sequence[Curve], names: tuple[str, str], axes: Axes, frame: Frame) -> Sheet:
     """Return the sheet on which the reader draws the predicted curve: the axes of `before_and_after`, the first known
     curve, and equally spaced handles. The drawn curve starts where the known one does."""
-    across, up = _ranges(axes, frame)
-    x, y = FixedAxis.of(axes.x, across), FixedAxis.of(axes.y, up)
+    x_range, y_range = _ranges(axes, frame)
+    x, y = FixedAxis.of(axes.x, x_range), FixedAxis.of(axes.y, y_range)
     known_curve = before[0]
     points = list(zip(x.place(known_curve.x).tolist(), y.place(known_curve.y).tolist(), strict=True))
     handles = tuple((np.arange(1, HANDLES + 1) / HANDLES).tolist())
@@ -77,16 +77,15 @@ def sheet(before: Sequence[Curve], names: tuple[str, str], axes: Axes, frame: Fr
 def _margin(before: Sequence[Curve], names: tuple[str, str]) -> int:
     """Return the pixels for labels to the right of the frame, as many in all steps so that the axes do not move."""
     number = "0.0123"  # as wide as most numbers
-    return margin_width(
-        [line for curve in before for name in names for line in label_lines(_label(curve, name), number)]
-    )
+    labels = [_label(curve, name) for curve in before for name in names]
+    return margin_width([line for label in labels for line in label_lines(label, number)])
 
 
 def _ranges(axes: Axes, frame: Frame) -> tuple[Range, Range]:
     """Return the ranges of the horizontal and of the vertical axis, whose ends are exponents of ten on a log axis."""
-    (left, right), (low, high) = (
-        np.log10(ends).tolist() if log else ends for ends, log in zip(frame, (axes.log_x, axes.log_y), strict=True)
-    )
+    x_ends, y_ends = frame
+    left, right = np.log10(x_ends).tolist() if axes.log_x else x_ends
+    low, high = np.log10(y_ends).tolist() if axes.log_y else y_ends
     return Range(left, right, axes.log_x), Range(low, high, axes.log_y)
 
 

@@ -19,7 +19,7 @@ OPACITY = 0.38  # of pinned lines, by which they are recognised, too
 DECADES = 2.0  # largest number of decades by which pinned lines extend a log axis downwards
 MAX_LABELS = 10  # largest number of labels next to a figure with pinned lines
 _ROOM = 0.03  # share of the height between pinned lines and the edge
-_DASH, _EMPTY = "dot", "circle-open"  # plotly's names for the stroke of pinned lines and the shape of pinned dots
+_DASH, _HOLLOW = "dot", "circle-open"  # plotly's names for the stroke of pinned lines and the shape of pinned dots
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class PinnedLine:
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class PinnedPicture:
     """The parts of an earlier picture that a pin keeps.
 
     axes : titles of the horizontal and the vertical axis.
@@ -50,7 +50,7 @@ class Drawn:
     not_private: bool
 
 
-def pinned_parts(figure: go.Figure, references: Collection[str]) -> Drawn:
+def pinned_parts(figure: go.Figure, references: Collection[str]) -> PinnedPicture:
     """Return the parts of a picture that a pin keeps.
 
     references : labels of the methods without privacy. Their lines are left out, as they are the same for any budget.
@@ -62,19 +62,20 @@ def pinned_parts(figure: go.Figure, references: Collection[str]) -> Drawn:
             color = trace.line.color or trace.marker.color
             # A line whose end is thin has its first part, of the same name, in a trace that is not in the legend.
             others = (other for other in figure.data if other.name == trace.name and other is not trace)
-            parts = [other for other in others if len(other.x) and other.x[-1] == trace.x[0]]
-            x, y = (np.concatenate([part[name] for part in (*parts, trace)]) for name in "xy")
+            first_parts = [other for other in others if len(other.x) and other.x[-1] == trace.x[0]]
+            x = np.concatenate([part.x for part in (*first_parts, trace)])
+            y = np.concatenate([part.y for part in (*first_parts, trace)])
             pinned_lines.append(PinnedLine(x, y, names, color, trace.mode == "markers"))
-    reads_data = any(note.text == style.mark_text(curves=True) for note in figure.layout.annotations)
-    return Drawn(_axes(figure), tuple(pinned_lines), reads_data)
+    reads_data = any(note.text == style.mark_text(not_private=True) for note in figure.layout.annotations)
+    return PinnedPicture(_axis_titles(figure), tuple(pinned_lines), reads_data)
 
 
-def same_axes(figure: go.Figure, picture: Drawn) -> bool:
+def same_axes(figure: go.Figure, picture: PinnedPicture) -> bool:
     """Return whether an earlier picture has the axes of a figure, so that its lines fit there."""
-    return picture.axes == _axes(figure)
+    return picture.axes == _axis_titles(figure)
 
 
-def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Figure:
+def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, PinnedPicture]]) -> go.Figure:
     """Return a figure with the lines of those pinned pictures that have its axes.
 
     The vertical range grows to hold them, and their labels are at their ends, as far as there is room.
@@ -92,11 +93,12 @@ def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Fi
         return figure
     result = go.Figure(figure)
     has_labels = any(shape.name == NAME for shape in figure.layout.shapes)
-    count = len(result.data)
+    figure_count = len(result.data)
     result.add_traces([_trace(name, line) for name, line in pinned_lines])
     # Pinned lines are beneath the figure's lines, and above its contours, which are the first traces.
-    contours = sum(trace.type == "contour" for trace in result.data)
-    result.data = (*result.data[:contours], *result.data[count:], *result.data[contours:count])
+    contour_count = sum(trace.type == "contour" for trace in result.data)
+    contours, others = result.data[:contour_count], result.data[contour_count:figure_count]
+    result.data = (*contours, *result.data[figure_count:], *others)
     if not all(line.dots for _, line in pinned_lines):  # else it is a map of dots, which keeps its range
         y_range = _grow(result, [line.y for _, line in pinned_lines])
         if has_labels:
@@ -124,7 +126,7 @@ def _names(trace: go.Scatter) -> tuple[str, ...]:
     return tuple(trace.meta) if isinstance(trace.meta, (list, tuple)) else (str(trace.name),)
 
 
-def _axes(figure: go.Figure) -> tuple[str, str]:
+def _axis_titles(figure: go.Figure) -> tuple[str, str]:
     return str(figure.layout.xaxis.title.text), str(figure.layout.yaxis.title.text)
 
 
@@ -135,7 +137,7 @@ def _title(name: str, line: PinnedLine) -> str:
 
 
 def _trace(name: str, line: PinnedLine) -> dict[str, Any]:
-    marker = {"marker": {"color": line.color, "symbol": _EMPTY, "size": 9}} if line.dots else {}
+    marker = {"marker": {"color": line.color, "symbol": _HOLLOW, "size": 9}} if line.dots else {}
     return marker | {
         "type": "scatter",
         "mode": "markers" if line.dots else "lines",
@@ -150,16 +152,17 @@ def _trace(name: str, line: PinnedLine) -> dict[str, Any]:
     }
 
 
-def _grow(figure: go.Figure, pinned_lines: Sequence[np.ndarray]) -> Range:
+def _grow(figure: go.Figure, heights_by_line: Sequence[np.ndarray]) -> Range:
     """Extend the vertical axis of the figure, in place, so that it holds the pinned lines; return its new range.
 
     A log axis grows downwards by at most DECADES.
 
-    pinned_lines : the heights (k,) of each line.
+    heights_by_line : (k,) each, of the pinned lines.
     """
     log = figure.layout.yaxis.type == "log"
-    heights = np.concatenate(pinned_lines)
-    heights = heights[np.isfinite(heights) & ((heights > 0) | (not log))]
+    heights = np.concatenate(heights_by_line)
+    is_drawable = np.isfinite(heights) & (heights > 0) if log else np.isfinite(heights)
+    heights = heights[is_drawable]
     low, high = (float(end) for end in figure.layout.yaxis.range)
     if len(heights):
         ends = np.array([heights.min(), heights.max()], dtype=float)

@@ -26,7 +26,7 @@ STEP = "Step t"
 BY_SELECTION = "These methods add no noise: what is random is which answers they select."
 NO_BOUND = "No error bound is known for these methods."
 CHECKPOINTS = 25  # number of steps at which a chart of all accountants evaluates them
-READ_AT = 12  # number of steps at which the chart next to the run evaluates an accountant for every method
+FEW_CHECKPOINTS = 12  # number of steps at which the chart next to the run evaluates an accountant for every method
 PLANNED = "At each step: if a stop there was planned. Else the whole plan counts, or the ε so far added up."
 QUICKEST: tuple[Method, ...] = ("gdp", "basic", "zcdp", "optimal", "rdp", "pld")  # accountants, the quickest first
 ROUNDING = 1e-9  # relative tolerance in comparisons with the budget
@@ -46,7 +46,7 @@ METHOD_STYLES: Mapping[Method, ArmStyle] = MappingProxyType(
 def noise_schedule(
     plans: Mapping[str, Plan],
     styles: Mapping[str, ArmStyle],
-    words: str = "",
+    caption: str = "",
     height: int = style.SMALL,
     *,
     noise: Mapping[str, Mapping[str, np.ndarray]] | None = None,
@@ -59,7 +59,7 @@ def noise_schedule(
     Hessians. Steps without noise are left out, and a method that adds noise once is a point. Arms without privacy are
     left out. A note names the private methods that add no noise, but randomise by selection.
 
-    words : text of the caption; "" for that of plain scales, which are bounds where `Plan.noise_varies`.
+    caption : "" for that of plain scales, which are bounds where `Plan.noise_varies`.
     noise : by label and name, (T,) scales to draw instead of those of the plans.
     title : title of the vertical axis, if it is not "Noise scale" with the symbols of the noise.
     limits : horizontal lines at values to point out.
@@ -85,10 +85,10 @@ def noise_schedule(
         height=height,
     )
     alt = "Scale of the noise in each step, one line per method"
-    if not words:
+    if not caption:
         is_bound = any(plan.noise_varies for plan in private.values())
-        words = "Scale of the noise in each step, at most." if is_bound else "Scale of the noise in each step."
-    return Chart(drawing, "Noise per step", alt, f"{words} {SETTINGS_ONLY}")
+        caption = "Scale of the noise in each step, at most." if is_bound else "Scale of the noise in each step."
+    return Chart(drawing, "Noise per step", alt, f"{caption} {SETTINGS_ONLY}")
 
 
 def _noise_lines(noise: Mapping[str, np.ndarray], label: str, arm_style: ArmStyle) -> list[Line]:
@@ -116,7 +116,7 @@ def privacy_spent(
     limit: float | None,
     *,
     remark: str = "",
-    after: str = "step",
+    step_name: str = "step",
 ) -> Chart:
     """Return a chart of the privacy spent after each step, in a currency whose costs add up (ε, ρ or μ), with the
     budget as a limit.
@@ -126,7 +126,7 @@ def privacy_spent(
     privacy, and arms whose events have no finite cost in this currency, are left out.
 
     limit : the budget in this currency; None to draw none.
-    remark : a sentence on the budget, for the caption. after : word for a step, in the text alternative.
+    remark : a sentence on the budget, for the caption. step_name : word for a step, in the text alternative.
     """
     symbol, title = UNITS[currency].symbol, f"Cumulative {UNITS[currency].label}"
     lines = []
@@ -135,9 +135,10 @@ def privacy_spent(
             spent = plan.statement.spent(currency)
             if np.isfinite(spent[-1]):
                 lines.append(Line(np.arange(len(spent)), spent, label, styles[label]))
-    axes, if_empty = Axes(STEP, title, from_zero=True, bound="upper"), f"No method has a finite {symbol}."
+    axes = Axes(STEP, title, from_zero=True, bound="upper")
+    if_empty = f"No method has a finite {symbol}."
     limits = [] if limit is None else [Limit(limit, f"budget {symbol} = {short_up(limit, 4)}")]
-    alt = f"Privacy spent after each {after}, one line per method, and the budget"
+    alt = f"Privacy spent after each {step_name}, one line per method, and the budget"
     return _spent(lines, plans, axes, if_empty, limits=limits, alt=alt, remark=remark)
 
 
@@ -148,7 +149,7 @@ def epsilon_spent(
     limit: float,
     *,
     remark: str = "",
-    after: str = "step",
+    step_name: str = "step",
 ) -> Chart:
     """Return a chart of the ε at δ spent after some of the steps, with the budget as a limit.
 
@@ -156,14 +157,14 @@ def epsilon_spent(
     none proves it. Arms without privacy are left out.
 
     limit : the budget's ε.
-    remark : a sentence on the budget, for the caption. after : word for a step, in the text alternative.
+    remark : a sentence on the budget, for the caption. step_name : word for a step, in the text alternative.
     """
     lines = []
     for label, plan in plans.items():
         if not plan.private:
             continue
         plan = plan.statement
-        steps = _some_steps(plan, count=READ_AT)
+        steps = _some_steps(plan, count=FEW_CHECKPOINTS)
         start = accountants.total(plan.facts.released, "epsilon")  # spent before the run
         largest = limit * (1 + ROUNDING)
         # A generator: no accountant is evaluated after the first that proves the budget, as some take long.
@@ -174,7 +175,7 @@ def epsilon_spent(
             lines.append(Line(np.append(0, steps), curve, label, styles[label]))
     axes = Axes(STEP, f"ε at δ = {short_up(delta, 4)}", from_zero=True, bound="upper")
     if_empty = "No accountant gives a finite ε: these methods have no privacy."
-    alt = f"ε spent after each {after}, one line per method, and the budget"
+    alt = f"ε spent after each {step_name}, one line per method, and the budget"
     limits = [Limit(limit, f"budget ε = {short_up(limit, 4)}")]
     return _spent(lines, plans, axes, if_empty, limits=limits, alt=alt, remark=f"{remark} {PLANNED}")
 
@@ -200,18 +201,20 @@ def _spent(
         notes.append("at most; all may stop sooner")
     elif stopping:
         notes.append(f"at most; may stop sooner: {', '.join(stopping)}")
-    if lines and all(len(line.y) > 2 and line.y[0] == 0 and 0 < line.y[1] == line.y[-1] for line in lines):
+    climb_once = [len(line.y) > 2 and line.y[0] == 0 and 0 < line.y[1] == line.y[-1] for line in lines]
+    if lines and all(climb_once):
         notes.append("all of it is charged at the first step")
     drawing = line_drawing(staircases(lines), axes, notes=notes, limits=limits, if_empty=if_empty, height=style.SMALL)
     return Chart(drawing, "Privacy spent", alt, f"{remark} {SETTINGS_ONLY}")
 
 
-def accountant_curves(plan: Plan, delta: float, after: str = "step of one method", words: str = "") -> Chart:
+def accountant_curves(plan: Plan, delta: float, step_name: str = "step of one method", remark: str = "") -> Chart:
     """Return a chart of ε at δ spent after each step of one plan, by every accountant that applies.
 
     The tightest at the end is bold. The value at step t is the guarantee of a run that was planned to stop there. All
     are upper bounds on the same loss.
-    after : word for a step, in the text alternative. words : text of the caption.
+
+    step_name : word for a step, in the text alternative. remark : a sentence for the caption.
     """
     plan = plan.statement
     steps = _some_steps(plan, count=CHECKPOINTS)
@@ -230,8 +233,8 @@ def accountant_curves(plan: Plan, delta: float, after: str = "step of one method
         if_empty="No accountant gives a finite ε: this method has no privacy.",
         height=style.ALONE,
     )
-    alt = f"ε spent after each {after}, one line per accountant; the lowest is the tightest"
-    return Chart(figure, f"ε at δ = {short_up(delta)}, by every accountant", alt, f"{words} {PLANNED} {SETTINGS_ONLY}")
+    alt = f"ε spent after each {step_name}, one line per accountant; the lowest is the tightest"
+    return Chart(figure, f"ε at δ = {short_up(delta)}, by every accountant", alt, f"{remark} {PLANNED} {SETTINGS_ONLY}")
 
 
 def accountant_lines(steps: np.ndarray, curves: Mapping[Method, np.ndarray]) -> list[Line]:
@@ -257,13 +260,13 @@ def accountant_lines(steps: np.ndarray, curves: Mapping[Method, np.ndarray]) -> 
 def _some_steps(plan: Plan, count: int) -> np.ndarray:
     """Return at most `count` of a plan's steps, the first and the last among them; all steps if there are no more.
 
-    They are proportional to 1, 4, 9, …, dense at the beginning: as ε grows about like the square root of the step, it
-    climbs by equal amounts from one to the next.
+    They are proportional to 1, 4, 9, …, dense at the beginning, so that ε, which grows about like the square root of
+    the step, climbs by equal amounts from one to the next.
     """
     if plan.iterations <= count:
         return np.arange(1, plan.iterations + 1)
-    squares = (np.arange(1, count) / (count - 1)) ** 2
-    return np.unique(np.append(1, np.ceil(plan.iterations * squares).astype(int)))
+    shares = (np.arange(1, count) / (count - 1)) ** 2
+    return np.unique(np.append(1, np.ceil(plan.iterations * shares).astype(int)))
 
 
 def _epsilon_curve(plan: Plan, steps: np.ndarray, delta: float, method: Method) -> np.ndarray:

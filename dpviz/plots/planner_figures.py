@@ -5,6 +5,7 @@ and the start page's story.
 import html
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,17 +32,14 @@ def noise_by_steps(steps: np.ndarray, scales: np.ndarray, present: tuple[int, fl
     present : the present number of steps and its scale, which are marked.
     """
     indices = np.flatnonzero(np.isfinite(scales))
-    parts = np.split(indices, np.flatnonzero(np.diff(indices) > 1) + 1)  # the pieces of the line between gaps
+    before_gaps = np.flatnonzero(np.diff(indices) > 1)
+    parts = np.split(indices, before_gaps + 1)  # the pieces of the line between gaps
+    pieces = [(steps[part], scales[part]) for part in parts]
+    lines = [Line(*piece, "noise in every mean", _NOISE, legend=False, value=False) for piece in pieces]
+    lines[-1] = replace(lines[-1], legend=True)  # with a label at the last piece only
     count, scale = present
     mark = Mark(float(count), scale, f"T = {count:,}: {symbol} = {short(scale)}", style.PALETTE["spent"])
-    return line_figure(
-        [  # with a label at the last piece only
-            Line(steps[part], scales[part], "noise in every mean", _NOISE, legend=i + 1 == len(parts), value=False)
-            for i, part in enumerate(parts)
-        ],
-        Axes("Steps T", f"Noise scale {symbol}", log_x=True, log_y=True),
-        marks=[mark],
-    )
+    return line_figure(lines, Axes("Steps T", f"Noise scale {symbol}", log_x=True, log_y=True), marks=[mark])
 
 
 def noise_by_rows(rows: np.ndarray, scales: np.ndarray, target: float, needed: int, symbol: str) -> go.Figure:
@@ -124,42 +122,44 @@ def bars(values: Mapping[str, float], title: str, best: str = "", unit: str = ""
     """
     colors = [style.PALETTE["private"] if name == best else style.GREY for name in values]
     bar = _bar(values, unit) | {"marker": {"color": colors}, "showlegend": False}
-    return go.Figure({"data": [bar], "layout": _bar_frame([values], title, height=34)})
+    return go.Figure({"data": [bar], "layout": _bar_layout([values], title, height_per_name=34)})
 
 
-def grouped_bars(groups: Mapping[str, Mapping[str, float]], title: str, unit: str = "") -> go.Figure:
-    """Return a figure of horizontal bars in groups: for each name one bar of each kind, a mapping of `groups`, in which
-    all kinds have the same names. The axis is linear from zero."""
+def grouped_bars(kinds: Mapping[str, Mapping[str, float]], title: str, unit: str = "") -> go.Figure:
+    """Return a figure of horizontal bars in groups: for each name one bar of every kind. The axis is linear from zero.
+
+    kinds : by kind, the values by name; all kinds have the same names.
+    """
     colors = (style.GREY, style.PALETTE["theory"], style.PALETTE["spent"])
     data = [
         _bar(values, unit) | {"name": kind, "marker": {"color": color}}
-        for (kind, values), color in zip(groups.items(), colors, strict=False)  # there are up to three kinds
+        for (kind, values), color in zip(kinds.items(), colors, strict=False)  # there are up to three
     ]
-    frame = _bar_frame(list(groups.values()), title, height=17 * len(groups) + 8, legend_entries=len(groups))
-    return go.Figure({"data": data, "layout": frame | {"barmode": "group"}})
+    layout = _bar_layout(list(kinds.values()), title, height_per_name=17 * len(kinds) + 8, legend_entries=len(kinds))
+    return go.Figure({"data": data, "layout": layout | {"barmode": "group"}})
 
 
-def _bar_frame(
-    kinds: Sequence[Mapping[str, float]], title: str, height: int, legend_entries: int = 0
+def _bar_layout(
+    kinds: Sequence[Mapping[str, float]], title: str, height_per_name: int, legend_entries: int = 0
 ) -> dict[str, Any]:
     """Return the layout of horizontal bars of one kind or several, all with the same names.
 
-    height : pixels of all bars of one name; 90 are for margins and axis.
+    height_per_name : pixels of all bars of one name; 90 more are for margins and axis.
     """
     names = list(kinds[0])
-    frame = style.layout(
+    layout = style.layout(
         Axes(title, ""),
         legend_entries=legend_entries,
-        height=max(220, height * len(names) + 90 + (30 if legend_entries else 0)),
+        height=max(220, height_per_name * len(names) + 90 + (30 if legend_entries else 0)),
     )
     short_names = [name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…" for name in names]
     tick_texts = [html.escape(name, quote=False) for name in short_names]
-    frame["yaxis"] = {"type": "category", "autorange": "reversed", "automargin": True}
-    frame["yaxis"] |= {"tickmode": "array", "tickvals": list(range(len(names))), "ticktext": tick_texts}
+    layout["yaxis"] = {"type": "category", "autorange": "reversed", "automargin": True}
+    layout["yaxis"] |= {"tickmode": "array", "tickvals": list(range(len(names))), "ticktext": tick_texts}
     highest = max((value for kind in kinds for value in kind.values() if math.isfinite(value)), default=0.0)
-    frame["xaxis"] |= {"range": [0.0, 1.06 * highest or 1.0]}  # to 1 where no bar has a length
-    frame["hovermode"] = "closest"
-    return frame
+    layout["xaxis"] |= {"range": [0.0, 1.06 * highest or 1.0]}  # to 1 where no bar has a length
+    layout["hovermode"] = "closest"
+    return layout
 
 
 def _bar(values: Mapping[str, float], unit: str) -> dict[str, Any]:
@@ -212,7 +212,7 @@ def tradeoff(guarantee: np.ndarray, plan: np.ndarray | None = None, name: str = 
     return attackers(curves)
 
 
-LOWER = 250  # pixels: the chart is next to bars, with a legend below it
+LOW_HEIGHT = 250  # pixels: the chart is next to bars, with a legend below it
 
 
 def attackers(curves: Mapping[str, tuple[np.ndarray, ArmStyle]]) -> go.Figure:
@@ -223,26 +223,27 @@ def attackers(curves: Mapping[str, tuple[np.ndarray, ArmStyle]]) -> go.Figure:
         [guessing, *(Line(RATES, missed, name, arm_style) for name, (missed, arm_style) in curves.items())],
         Axes("False positive rate", "False negative rate", from_zero=True),
         labels=False,  # all lines end in the same corner
-        height=LOWER,
+        height=LOW_HEIGHT,
     )
 
 
-def of_hundred(right: Mapping[str, float]) -> go.Figure:
+def hundred_cases(right: Mapping[str, float]) -> go.Figure:
     """Return a figure of 100 marks, one for each case, in colours that say who is right about it.
 
     right : two or three numbers of cases, from 50 to 100, by who is right about them, in ascending order; the first is
-        guessing. Fractions are rounded up. Marks of one kind are those that its predecessor is not right about.
+        guessing. Fractions are rounded up. A case has the colour of the first who is right about it.
     """
-    attacker_colors = [style.PALETTE["private"], style.PALETTE["spent"]][1 - len(right) :]  # the last, or both
+    attackers = len(right) - 1  # one or two
+    attacker_colors = [style.PALETTE["private"], style.PALETTE["spent"]][-attackers:]
     colors = [style.GREY, *attacker_colors, "rgba(0,0,0,0)"]  # of guessing, the attackers, and nobody
     ends = [*(min(100, math.ceil(count - 1e-9)) for count in right.values()), 100]  # 1e-9: up to rounding errors
     starts = [0, *ends[:-1]]
     kinds = list(zip([*right, "never"], starts, ends, colors, strict=True))
-    frame = style.layout(Axes("", "People"), legend_entries=len(kinds), height=LOWER)
+    layout = style.layout(Axes("", "People"), legend_entries=len(kinds), height=LOW_HEIGHT)
     hidden = {"visible": False, "fixedrange": True}
-    frame["xaxis"] |= hidden | {"range": [-0.6, 19.6]}  # five rows of 20 marks
-    frame["yaxis"] |= hidden | {"range": [4.6, -0.6]}
-    frame["hovermode"] = "closest"
+    layout["xaxis"] |= hidden | {"range": [-0.6, 19.6]}  # five rows of 20 marks
+    layout["yaxis"] |= hidden | {"range": [4.6, -0.6]}
+    layout["hovermode"] = "closest"
     data = [
         {
             "type": "scatter",
@@ -256,7 +257,7 @@ def of_hundred(right: Mapping[str, float]) -> go.Figure:
         for name, start, end, color in kinds
         if end > start
     ]
-    return go.Figure({"data": data, "layout": frame})
+    return go.Figure({"data": data, "layout": layout})
 
 
 def positions(groups: Mapping[str, Sequence[tuple[float, str]]], here: float | None, title: str) -> go.Figure:
@@ -265,18 +266,18 @@ def positions(groups: Mapping[str, Sequence[tuple[float, str]]], here: float | N
     groups : for each group the values with their texts. here : a value that a line through all rows marks; no line for
         None, and for 0, which is not on the axis.
     """
-    frame = style.layout(Axes(title, "Protected, model", log_x=True), legend_entries=0, height=45 * len(groups) + 110)
+    layout = style.layout(Axes(title, "Protected, model", log_x=True), legend_entries=0, height=45 * len(groups) + 110)
     ticks = {"tickmode": "array", "tickvals": list(range(len(groups))), "ticktext": list(groups)}
     # The first group is on top.
-    frame["yaxis"] |= {"range": [len(groups) - 0.5, -0.5], "automargin": True, "zeroline": False} | ticks
-    frame["hovermode"] = "closest"
+    layout["yaxis"] |= {"range": [len(groups) - 0.5, -0.5], "automargin": True, "zeroline": False} | ticks
+    layout["hovermode"] = "closest"
     if here:
         line = {"color": style.PALETTE["spent"], "width": 2, "dash": "dash"}
-        frame["shapes"] = [{"type": "line", "x0": here, "x1": here, "y0": 0, "y1": 1, "yref": "paper", "line": line}]
+        layout["shapes"] = [{"type": "line", "x0": here, "x1": here, "y0": 0, "y1": 1, "yref": "paper", "line": line}]
         # Plotly takes logarithms for texts, but plain numbers for shapes.
         label = {"x": math.log10(here), "y": 1, "yref": "paper", "yanchor": "bottom", "showarrow": False}
-        frame["margin"] = frame["margin"] | {"t": 32}
-        frame["annotations"] = [*frame["annotations"], label | {"text": f"yours: {short_up(here)}"}]
+        layout["margin"] = layout["margin"] | {"t": 32}
+        layout["annotations"] = [*layout["annotations"], label | {"text": f"yours: {short_up(here)}"}]
     data = [
         {
             "type": "scatter",
@@ -290,12 +291,12 @@ def positions(groups: Mapping[str, Sequence[tuple[float, str]]], here: float | N
         }
         for row, (group, marks) in enumerate(groups.items())
     ]
-    return go.Figure({"data": data, "layout": frame})
+    return go.Figure({"data": data, "layout": layout})
 
 
 HEIGHT = 300  # pixels
 # Styles of the densities on two neighbouring data sets.
-TWO = (ArmStyle(style.PALETTE["private"], "solid"), ArmStyle(style.PALETTE["spent"], "dash"))
+TWO_STYLES = (ArmStyle(style.PALETTE["private"], "solid"), ArmStyle(style.PALETTE["spent"], "dash"))
 
 
 def two_densities(
@@ -312,7 +313,7 @@ def two_densities(
     shares = [density / highest for density in densities]
     lines = [
         Line(x, share, name, arm_style, low=np.zeros_like(share), high=share, value=False)
-        for share, name, arm_style in zip(shares, names, TWO, strict=True)
+        for share, name, arm_style in zip(shares, names, TWO_STYLES, strict=True)
     ]
     return line_figure(lines, Axes(x_title, "Likelihood, highest = 1", from_zero=True), labels=False, height=HEIGHT)
 
@@ -325,14 +326,14 @@ def price(epsilons: np.ndarray, bounds: np.ndarray, start: float, here: tuple[fl
     epsilon, error = here
     text = f"You are here: ε = {short_up(epsilon)}, {short_up(error)}"
     figure = line_figure(
-        [Line(epsilons, bounds, "bound at the best number of steps", TWO[0], value=False)],
+        [Line(epsilons, bounds, "bound at the best number of steps", TWO_STYLES[0], value=False)],
         Axes("Privacy budget ε", title, log_x=True, log_y=True, bound="upper"),
         limits=[Limit(start, f"without a step: {short_up(start)}")],
         marks=[Mark(epsilon, error, text, style.PALETTE["spent"])],
         labels=False,  # the chart is narrow, next to two others
         height=HEIGHT,
     )
-    # Right of the middle of the log axis, √(first · last), the text is left of the point, else right: below is room.
+    # The text is below the point; left of it if the point is right of the middle of the log axis, √(first · last).
     is_right = epsilon**2 > epsilons[0] * epsilons[-1]
     figure.add_annotation(
         x=math.log10(epsilon),

@@ -1,5 +1,6 @@
 """Figures of runs: metrics of all arms over the steps or the privacy spent. They can be drawn while a run goes on."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -17,7 +18,7 @@ from dpviz.plots.elements.multiples import small_multiples
 from dpviz.plots.elements.style import ArmStyle
 
 PANELS = 2  # number of panels side by side, in a chart of half the page's width
-NONE: Mapping[str, np.ndarray] = MappingProxyType({})
+NO_OVERLAYS: Mapping[str, np.ndarray] = MappingProxyType({})
 NO_CEILINGS: Mapping[str, float] = MappingProxyType({})
 
 
@@ -26,10 +27,10 @@ def convergence(
     metric_name: str,
     styles: Mapping[str, ArmStyle],
     *,
-    spent: Mapping[str, np.ndarray] | None = None,
-    spent_title: str = "Privacy spent",
+    positions: Mapping[str, np.ndarray] | None = None,
+    x_title: str = "Privacy spent",
     ceilings: Mapping[str, float] = NO_CEILINGS,
-    overlays: Mapping[str, np.ndarray] = NONE,
+    overlays: Mapping[str, np.ndarray] = NO_OVERLAYS,
     overlay_name: str = "bound",
     bands: Literal["best", "all", "panels"] = "best",
     limits: Sequence[Limit] = (),
@@ -39,8 +40,8 @@ def convergence(
 
     With one replicate there is no band, and a note says so. Diverged replicates count with their last value.
 
-    spent, spent_title : by label, (T+1,) the privacy spent up to each step, and the title of that axis; None to draw
-        against the step. Arms whose privacy spent is unknown or infinite are left out of a figure against it.
+    positions, x_title : by label, (T+1,) the position along the horizontal axis after each step, such as the privacy
+        spent, and the title of this axis; None to draw against the step. Arms without a finite position are left out.
     ceilings : by label of a method that stops by itself, the most privacy that it can spend. In a figure against the
         privacy spent, a thin level line leads from the line's end to it.
     overlays, overlay_name : by label, (T+1,) a thin line such as a bound or an exact curve, and what it is.
@@ -51,25 +52,26 @@ def convergence(
     if metric_name not in trace.metrics:  # no arm has a value yet
         return line_figure([], Axes("Step t", metric_name), height=height)
     metric = trace.metrics[metric_name]
-    lines, marks, has_single_run = _medians(trace, metric_name, styles, spent)
+    lines, marks, has_single_run = _medians(trace, metric_name, styles, positions)
     notes = ["one run; results vary"] if has_single_run else []
-    axes = Axes("Step t" if spent is None else spent_title, metric.label, log_y=metric.scale == "log")
+    axes = Axes("Step t" if positions is None else x_title, metric.label, log_y=metric.scale == "log")
     not_private = style.privacy_mark(trace.statuses(metric))
     if bands == "panels":
         return small_multiples(lines, axes, columns=PANELS, notes=notes, not_private=not_private)
-    drawn_labels = {line.name for line in lines}  # not of arms without a position along the privacy spent
+    drawn_labels = {line.name for line in lines}  # not of arms without a position
     if bands == "best":
         lines, band_notes = one_band(lines, _best(trace, metric_name))
         notes += band_notes
     thin_lines = []
+    overlay_labels = trace.arm_traces.keys() if positions is None else drawn_labels
     for label, curve in overlays.items():
-        if label in (trace.arm_traces if spent is None else drawn_labels):
-            x = np.arange(len(curve)) if spent is None else spent[label][: len(curve)]
+        if label in overlay_labels:
+            x = np.arange(len(curve)) if positions is None else positions[label][: len(curve)]
             y, name = curve[: len(x)], f"{label}, {overlay_name}"  # a method may have stopped before its theory does
             thin_lines.append(Line(x, y, name, styles[label], width=1.0, group=label, legend=False))
     if thin_lines:
         notes = [f"thin lines: {overlay_name}", *notes]
-    if spent is None:
+    if positions is None:
         lines = _extend(trace, lines)
         for line in lines:
             if line.until:  # extended: a dot where its own points end
@@ -90,7 +92,7 @@ def convergence(
 
 
 def _medians(
-    trace: Trace, metric_name: str, styles: Mapping[str, ArmStyle], spent: Mapping[str, np.ndarray] | None
+    trace: Trace, metric_name: str, styles: Mapping[str, ArmStyle], positions: Mapping[str, np.ndarray] | None
 ) -> tuple[list[Line], list[Mark], bool]:
     """Return a metric's medians as lines, with bands from 10 to 90 %; marks at the median step at which the replicates
     of an arm stopped by themselves; and true if one of the medians is that of a single run."""
@@ -98,22 +100,17 @@ def _medians(
     marks: list[Mark] = []
     has_single_run = False
     for label, arm_trace in trace.arm_traces.items():
-        axis = None if spent is None else spent.get(label)  # None: the steps
-        if spent is not None and (axis is None or not np.isfinite(axis[-1])):
-            continue  # its privacy spent is unknown or infinite
         iterations, values = arm_trace.series(metric_name)
         if not len(iterations):
             continue
+        x = iterations
+        if positions is not None:
+            if label not in positions or not np.isfinite(positions[label][-1]):
+                continue  # as where the privacy spent is unknown or infinite
+            x = positions[label][iterations]
         low, median, high = quantiles(values).T
         has_band = bool((high > low).any())  # replicates without noise agree: their band would show nothing
-        line = Line(
-            iterations if axis is None else axis[iterations],
-            median,
-            label,
-            styles[label],
-            low=low if has_band else None,
-            high=high if has_band else None,
-        )
+        line = Line(x, median, label, styles[label], low=low if has_band else None, high=high if has_band else None)
         lines.append(line)
         has_single_run |= values.shape[1] == 1  # one column per replicate
         stops = endings(arm_trace)
@@ -142,8 +139,9 @@ def _best(trace: Trace, metric_name: str) -> str:
             # Where all last values are finite, their median is the same number as by `quantiles`, but quicker.
             is_finite = np.isfinite(values[-1]).all()
             median = float(np.median(values[-1]) if is_finite else quantiles(values)[-1, 1])  # column 1: 50 %
-            finals[label] = -median if better == "higher" else median
-    return min(finals, key=lambda label: np.nan_to_num(finals[label], nan=np.inf), default="")
+            signed = -median if better == "higher" else median
+            finals[label] = math.inf if math.isnan(signed) else signed
+    return min(finals, key=finals.__getitem__, default="")
 
 
 def _extend(trace: Trace, lines: Sequence[Line]) -> list[Line]:

@@ -41,30 +41,27 @@ _CHARACTER, _ROOM = 7.2, 10  # pixels: width of a character in a cell, and free 
 
 @dataclass(frozen=True)
 class _Grid:
-    """Positions of the panels of heat maps: numbers of columns and rows, and the height of a panel in pixels.
-
-    Panels are numbered from 0, row by row.
-    """
+    """Positions of the panels of heat maps, which are numbered from 0, row by row. panel_height : in pixels."""
 
     columns: int
     rows: int
-    panel: int
+    panel_height: int
 
     @property
     def height(self) -> int:
         """Height of the figure in pixels."""
-        return _TOP + self.rows * (_ABOVE + self.panel + _BELOW)
+        return _TOP + self.rows * (_ABOVE + self.panel_height + _BELOW)
 
-    def across(self, number: int) -> tuple[float, float]:
+    def x_ends(self, number: int) -> tuple[float, float]:
         """Return left and right end of a panel, as shares of the width."""
         width = 1 / (self.columns + (self.columns - 1) * _GAP)
         left = (number % self.columns) * width * (1 + _GAP)
         return left, min(1.0, left + width)
 
-    def up(self, number: int) -> tuple[float, float]:
+    def y_ends(self, number: int) -> tuple[float, float]:
         """Return lower and upper end of a panel, as shares of the height."""
-        top = _TOP + _ABOVE + number // self.columns * (_ABOVE + self.panel + _BELOW)
-        return 1 - (top + self.panel) / self.height, 1 - top / self.height
+        top = _TOP + _ABOVE + number // self.columns * (_ABOVE + self.panel_height + _BELOW)  # pixels from the top
+        return 1 - (top + self.panel_height) / self.height, 1 - top / self.height
 
 
 def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int = 2, width: int = 1000) -> go.Figure:
@@ -84,11 +81,12 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
     log = metric.scale == "log"
     grids = {label: result.grid(label) for label, curve in result.curves.items() if curve.ends}  # arms with results
     floor = FLOOR if log else -CEILING  # values beyond are drawn there
-    heights = {label: np.clip(medians, floor, CEILING) for label, (_, _, medians) in grids.items()}
-    best_labels = _best(result, heights)
-    panels = _Grid(min(columns, len(grids)), -(-len(grids) // columns), max(_PANEL, _CELL * len(result.second)))
+    medians = {label: np.clip(values, floor, CEILING) for label, (_, _, values) in grids.items()}
+    best_labels = _best(result, medians)
+    rows = math.ceil(len(grids) / columns)
+    panels = _Grid(min(columns, len(grids)), rows, panel_height=max(_PANEL, _CELL * len(result.second)))
     values, second_values, _ = next(iter(grids.values()))  # of both settings, the same for all arms
-    longest = max(len(_number(cell)) for medians in heights.values() for cell in medians.ravel().tolist())
+    longest = max(len(_number(cell)) for panel in medians.values() for cell in panel.ravel().tolist())
     cell_width = (width - _LEFT - _BAR) / panels.columns / len(values)
     has_room = cell_width > _CHARACTER * (longest + len(f" {BEST}")) + _ROOM
     data, names = [], []
@@ -99,42 +97,42 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
     for number, label in enumerate(grids):
         axis_number = str(number + 1) if number else ""  # in plotly, whose first axes have none
         panel_axes = {"xaxis": f"x{axis_number}", "yaxis": f"y{axis_number}"}
-        panel = _panel(label, values, second_values, heights[label], best_labels == label, log, has_room)
+        panel = _panel(label, values, second_values, medians[label], best_labels == label, log, has_room)
         data.append(panel | panel_axes)
         x_axis, y_axis = _axes(panels, number, len(grids), axis_number, x_title, y_title)
         axes |= {f"xaxis{axis_number}": x_axis | x_ticks, f"yaxis{axis_number}": y_axis | y_ticks}
-        (left, _), (_, top) = panels.across(number), panels.up(number)
+        (left, _right), (_bottom, top) = panels.x_ends(number), panels.y_ends(number)
         names.append(style.panel_name(f"<b>{label}</b>", left, top))
     not_private = style.privacy_mark({label: result.curves[label].status for label in grids})
     layout = style.layout(Axes(x_title, y_title), not_private=not_private, height=panels.height)
-    layout |= axes | {"coloraxis": _colors(heights, result, log), "hovermode": "closest"}
+    layout |= axes | {"coloraxis": _colors(medians, result, log), "hovermode": "closest"}
     layout["annotations"] += names
     layout["margin"] = {"l": _LEFT, "r": 8, "t": 0, "b": 0}  # room above and below is a part of `panels`
     return go.Figure({"data": data, "layout": layout})
 
 
-def _best(result: SweepResult, heights: Mapping[str, np.ndarray]) -> np.ndarray:
+def _best(result: SweepResult, medians: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return (m, k) the label of the best private arm in each cell.
 
     It is "" where fewer than two have a result, and everywhere for a metric that declares no better direction.
 
-    heights : by label, (m, k) medians, nan where there is no result.
+    medians : by label, (m, k), nan where there is no result.
     """
-    labels = _private(result, heights)
+    labels = _private(result, medians)
     better = result.metric.better if result.metric else ""
     if len(labels) < 2 or not better:
-        any_panel = next(iter(heights.values()))
+        any_panel = next(iter(medians.values()))
         return np.full(any_panel.shape, "", dtype=object)
-    stacked = np.stack([heights[label] if better == "lower" else -heights[label] for label in labels])  # (arms, m, k)
+    stacked = np.stack([medians[label] if better == "lower" else -medians[label] for label in labels])  # (arms, m, k)
     is_known = ~np.isnan(stacked)
     lowest = np.argmin(np.where(is_known, stacked, np.inf), axis=0)  # (m, k) index of the arm
     return np.where(is_known.sum(axis=0) > 1, np.array(labels, dtype=object)[lowest], "")
 
 
-def _private(result: SweepResult, heights: Mapping[str, np.ndarray]) -> list[str]:
-    """Return the labels among those of `heights` that have privacy."""
+def _private(result: SweepResult, medians: Mapping[str, np.ndarray]) -> list[str]:
+    """Return the labels among those of `medians` that have privacy."""
     references = {arm.label for arm in result.arms if arm.reference}
-    return [label for label in heights if label not in references]
+    return [label for label in medians if label not in references]
 
 
 def _panel(
@@ -152,13 +150,11 @@ def _panel(
     best : (m, k) bool, True in the cells that get a star. log : True for logarithmic colours.
     has_room : True if cells also show their numbers; hover texts and the CSV have them in any case.
     """
-    texts = [
-        [
-            f"{_number(median) if has_room else ''} {BEST if is_best else ''}".strip()
-            for median, is_best in zip(row, best_row, strict=True)
-        ]
-        for row, best_row in zip(medians.tolist(), best.tolist(), strict=True)
-    ]
+    texts = []
+    for row, best_row in zip(medians.tolist(), best.tolist(), strict=True):
+        numbers = [_number(median) if has_room else "" for median in row]
+        stars = [BEST if is_best else "" for is_best in best_row]
+        texts.append([f"{number} {star}".strip() for number, star in zip(numbers, stars, strict=True)])
     return {
         "type": "heatmap",
         "name": label,
@@ -190,27 +186,29 @@ def _axes(
 
     axis_number : plotly's number of the panel's axes: "" for the first panel, "2" for the second.
     """
-    is_lowest, is_first = number + grid.columns >= count, number % grid.columns == 0
+    is_lowest = number + grid.columns >= count  # of its column
+    is_first = number % grid.columns == 0  # of its row
     common = {"type": "category", "ticks": "", "showgrid": False, "zeroline": False}
-    x_axis: dict[str, Any] = {"domain": grid.across(number), "anchor": f"y{axis_number}"}
+    x_axis: dict[str, Any] = {"domain": grid.x_ends(number), "anchor": f"y{axis_number}"}
     x_axis |= {"title": {"text": x_title if is_lowest else "", "standoff": 8}}
-    y_axis: dict[str, Any] = {"domain": grid.up(number), "anchor": f"x{axis_number}"}
+    y_axis: dict[str, Any] = {"domain": grid.y_ends(number), "anchor": f"x{axis_number}"}
     y_axis |= {"title": {"text": y_title if is_first else "", "standoff": 8}}
     return common | x_axis, common | y_axis | {"showticklabels": is_first}
 
 
-def _colors(heights: Mapping[str, np.ndarray], result: SweepResult, log: bool) -> dict[str, Any]:
+def _colors(medians: Mapping[str, np.ndarray], result: SweepResult, log: bool) -> dict[str, Any]:
     """Return the colour scale of all panels, with its bar: it spans the values of the methods with privacy, or of all
     methods if there are none; low values are dark."""
-    medians = [heights[label] for label in _private(result, heights) or heights]
-    cells = np.concatenate([panel[~np.isnan(panel)] for panel in medians])
+    panels = [medians[label] for label in _private(result, medians) or medians]
+    cells = np.concatenate([panel[~np.isnan(panel)] for panel in panels])
     cells = np.log10(cells) if log else cells
     low, high = float(cells.min()), float(cells.max())
     title = result.metric.label if result.metric else ""
     bar: dict[str, Any] = {"title": {"text": title, "side": "right"}, "thickness": 14, "len": 0.9}
     if log:
         step = max(1, math.ceil((high - low) / 6))  # at most seven ticks
-        ticks: list[float] = list(range(math.ceil(low), math.floor(high) + 1, step)) or [low, high]
+        powers: list[float] = list(range(math.ceil(low), math.floor(high) + 1, step))
+        ticks = powers or [low, high]  # no power of ten is in between
         bar |= {"tickvals": ticks, "ticktext": [short(10.0**tick, 2) for tick in ticks]}
     return {"colorscale": _COLORS, "cmin": low, "cmax": high, "colorbar": bar}
 
@@ -233,8 +231,9 @@ def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -
         usual = ArmStyle(GREY, DOTS[0], reference=True)
         if curve.arm is not None:
             usual = arm_styles([curve.arm])[curve.arm.label]  # as on the method's page
-        # If that is used: the same hue with another dash, first that of this run's number; else another hue.
-        run, dashes = sides.index(curve.side), DASHES if curve.private else DOTS
+        # If a line has that style: another dash of its hue, first the one with the run's number; else another hue.
+        dashes = DASHES if curve.private else DOTS
+        run = sides.index(curve.side)
         same_hue = [replace(usual, dash=dashes[(run + i) % len(dashes)]) for i in range(len(dashes))]
         other_hues = [replace(candidate, color=hue) for hue in HUES for candidate in same_hue]
         used = {line.style for line in lines}
@@ -296,8 +295,8 @@ def metric_by_setting(
             crossings += crossings_of_pair
             notes += sentences
     crossings.sort(key=lambda crossing: crossing.mark.x)
-    samples = [numbers for label in result.curves for numbers in result.series(label)[1]]  # of all runs at each value
-    if any(len(numbers) == 1 for numbers in samples):
+    series = [result.series(label) for label in result.curves]  # values of the setting, and the sample of runs at each
+    if any(len(sample) == 1 for _values, samples in series for sample in samples):
         notes.append("one run; results vary")
     figure = line_figure(
         [*lines, *_guesses(result)],
@@ -323,7 +322,7 @@ def along_budget(
     result: SweepResult,
     styles: Mapping[str, ArmStyle],
     x_title: str,
-    turns: Sequence[VerticalLine],
+    verticals: Sequence[VerticalLine],
     ends: tuple[float, float],
     *,
     level: tuple[str, float] | None = None,
@@ -335,7 +334,7 @@ def along_budget(
     The axis has its range from the start. Results are dots while some points are missing, then lines with a band as in
     `metric_by_setting`.
 
-    turns : vertical lines, such as the present budget. ends : smallest and largest budget, the range of the axis.
+    verticals : lines such as that of the present budget. ends : smallest and largest budget, the range of the axis.
     level : label and final value of an arm without privacy, drawn as a level line.
     bound : label of an arm, budgets (k,), and a bound on its metric at each (k,).
     """
@@ -356,7 +355,7 @@ def along_budget(
         lines,
         Axes(x_title, "" if result.metric is None else result.metric.label, log_x=True, log_y=log_y),
         not_private=style.privacy_mark({name: curve.status for name, curve in result.curves.items() if curve.values}),
-        turns=turns,
+        verticals=verticals,
         notes=notes,
         if_empty="No budget is finished yet.",
         height=height,
@@ -390,9 +389,10 @@ def _crossings(
 
     symbol : of the setting. color : of the marks. better : `better` of the metric: "lower", "higher", or "" if neither.
     """
-    # `leaders` of an order : the better arms from left to right. `places` : (data sets, crossings) between them.
-    orders = result.orders(one, other)  # whose leaders are the lower curves
-    if better == "higher":
+    # Of an order, `leaders` are the arms whose curve is the lower one, from left to right; `places` are the values of
+    # the setting at which they change, (data sets, crossings).
+    orders = result.orders(one, other)
+    if better == "higher":  # then the higher curve is to lead
         swapped = {one: other, other: one}
         orders = tuple(replace(order, leaders=tuple(swapped[leader] for leader in order.leaders)) for order in orders)
     sets = sum(order.data_sets for order in orders)
@@ -432,6 +432,7 @@ def _sentences(order: Order, one: str, other: str, symbol: str, word: str) -> li
         return [f"{best} is {word} than {worse} throughout"]
     if len(order.leaders) == 2:
         return [f"{best} is {word} than {worse} below {_about(symbol, order.places[:, 0])}"]
+    # Over several data sets both ends may be ranges, "2 to 3".
     until = f"{'to' if order.data_sets == 1 else 'up to'} {_round(order.places[:, 1])}"
     return [
         f"{worse} is {word} than {best} from {_about(symbol, order.places[:, 0])} {until}",
@@ -453,7 +454,9 @@ def _height(values: np.ndarray, medians: np.ndarray, point: float) -> float:
 
     values, medians : (k,) the curve, values ascending.
     """
-    x, at = (np.log(values), math.log(point)) if values[0] > 0 else (values, point)
+    x, at = values, point
+    if values[0] > 0:
+        x, at = np.log(values), math.log(point)
     if medians.min() > 0:
         return float(np.exp(np.interp(at, x, np.log(medians))))
     return float(np.interp(at, x, medians))
@@ -528,7 +531,7 @@ def slope_text(fit: Fit) -> str:
     It has two decimals, or as many as the first digit of the margin needs. Without a margin it is the slope alone.
     """
     if fit.margin is None or not _ROUNDING <= fit.margin < math.inf:
-        return f"{fit.slope:z.2f}"
+        return f"{fit.slope:z.2f}"  # z: no minus sign before a zero
     digits = max(2, -math.floor(math.log10(fit.margin)))
     return f"{fit.slope:z.{digits}f} ± {fit.margin:.{digits}f}"
 

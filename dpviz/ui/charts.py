@@ -64,7 +64,7 @@ def show_bare(
 
     handles : points of the chart by which the user draws a schedule. Other arguments as in `show_captioned`.
     """
-    alt = f"{chart.alt}. {chart.words}"
+    alt = f"{chart.alt}. {chart.description}"
     if pale:
         alt = f"Of earlier settings: {alt}"
     components.plot(browser_data(chart), key, alt, pale=pale, group=group, leads=leads, handles=handles)
@@ -107,7 +107,7 @@ def show_figure(figure: go.Figure, key: str, alt: str) -> None:
     alt : subject of the figure, with which its text alternative begins; a description of its lines follows.
     """
     chart = Chart(figure, heading="", alt=alt, caption="")
-    components.plot(_sent(chart), key, f"{alt}. {chart.words}")  # a new chart each time: a cache would be of no use
+    components.plot(_sent(chart), key, f"{alt}. {chart.description}")  # a new chart each time: no cache would help
 
 
 def browser_data(chart: Chart) -> dict[str, Any]:

@@ -144,7 +144,7 @@ def test_against_the_privacy_spent_a_thin_line_leads_from_what_was_used_to_the_c
     spent = {label: spent_curve(TRACE, label, plan, "rho") for label, plan in PLANS.items()}
     limits = ceilings(PLANS, "rho")
     assert limits == pytest.approx({"A": RHO, "B": RHO / 4})
-    figure = convergence(TRACE, "objective_gap", STYLES, spent=spent, ceilings=limits)
+    figure = convergence(TRACE, "objective_gap", STYLES, positions=spent, ceilings=limits)
     lines = {trace.name: trace for trace in figure.data if trace.name}
     used = np.median(TRACE.arm_traces["A"].spent[-1])
     assert lines["A"].x[-1] == pytest.approx(used, rel=1e-6)

@@ -83,8 +83,8 @@ def test_what_a_preset_compares_with_is_in_its_picture_and_leaves_with_its_setti
     following = replace(page.presets[1], experiment=next_experiment, comparisons=beside_next)
     monkeypatch.setattr(page, "presets", (preset, following, *page.presets[2:]))
     app = run(load("accelerated", preset=preset.slug))
-    (beside,) = app.session_state["accel_beside_pins"]
-    if (key := f"accel_beside_pin_{beside.key}_job") in app.session_state:
+    (beside,) = app.session_state["accel_compared_pins"]
+    if (key := f"accel_compared_pin_{beside.key}_job") in app.session_state:
         app.session_state[key].job.wait(60)
         app.run()
     assert not app.exception and pinned_overlay(app) == [f"Other rows: {name}" for name in presets.DEFAULT_METHODS]
@@ -92,7 +92,7 @@ def test_what_a_preset_compares_with_is_in_its_picture_and_leaves_with_its_setti
     run(app.number_input(key="accel_iterations").set_value(6).run())
     assert not pinned_overlay(app)
     run(app.selectbox(key="accel_preset").set_value(following.name).run())
-    assert [pinned.pin.name for pinned in app.session_state["accel_beside_pins"]] == ["Others still"]
+    assert [pinned.pin.name for pinned in app.session_state["accel_compared_pins"]] == ["Others still"]
 
 
 def test_a_pin_stays_through_other_pages_and_is_in_the_link(load: Load) -> None:

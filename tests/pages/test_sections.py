@@ -93,7 +93,7 @@ def test_reset_sets_every_control_to_its_default(load: Load, name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_sentences_of_the_first_screen_are_short(name: str) -> None:
     page = families.named(name).page()
-    told = [page.texts.QUESTION, *(group.without for group in page.groups)]
+    told = [page.texts.QUESTION, *(group.why_missing for group in page.groups)]
     sentences = [part for words in told for part in re.split(r"(?<=[.?!]) ", words)]
     assert not [sentence for sentence in sentences if len(sentence.split()) > 20]
 
@@ -124,14 +124,14 @@ def test_a_file_begins_with_an_empty_frame_in_place_of_the_picture_of_other_data
 
 def test_the_first_repeats_come_first_and_then_all(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpviz.ui.experiment.run.FIRST_PICTURE", 0.0)
-    monkeypatch.setattr("dpviz.ui.experiment.run.FOLLOW", 0.0)  # however quick the machine
+    monkeypatch.setattr("dpviz.ui.experiment.run.FOLLOW_SECONDS", 0.0)  # however quick the machine
     app = load("accelerated", **small("accelerated", follow="true", replicates="60", iterations="60"))
     first = app.session_state["accel_job"]
     assert first.experiment.replicates == 4
     first.job.wait(60)
     offered = [button.key for button in app.run().button]
     assert "accel_run_all" in offered and "First 4 of 60 runs." in text(app)
-    monkeypatch.setattr("dpviz.ui.experiment.run.FOLLOW", 1e9)  # however slow
+    monkeypatch.setattr("dpviz.ui.experiment.run.FOLLOW_SECONDS", 1e9)  # however slow
     app.run()
     whole = app.session_state["accel_job"]
     assert whole.experiment.replicates == 60

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpviz.plots import clouds
-from dpviz.plots.clouds import BANDS, STEPS, Animation, Background, Trajectories
+from dpviz.plots.clouds import BANDS, MAX_STEPS, Animation, Ground, Walk
 from tests.films import unpacked
 
 TITLES = ("one", "other")
@@ -15,11 +15,9 @@ def test_what_is_unpacked_is_what_was_packed_and_who_diverged_is_at_the_edge() -
     places = generator.normal(size=(6, 40, 2)).astype(np.float32)
     places[3:, 5] = 3e38, -3e38
     region = np.full((6, 2), [0.5, -1.0]), np.full((6, 2), [1.0, np.inf])
-    walk = Trajectories("Ünï", "#0072B2", places, 9, places[:, :1], "plain", region, ["0.1"] * 6, ["ε = 1 spent"] * 6)
+    walk = Walk("Ünï", "#0072B2", places, 9, places[:, :1], "plain", region, ["0.1"] * 6, ["ε = 1 spent"] * 6)
     x, y = clouds.axes_around(TITLES, [places[:, 6:]])
-    ground = Background(
-        np.linspace(x.low, x.high, 7), np.linspace(y.low, y.high, 5), np.arange(35.0).reshape(5, 7) ** 3
-    )
+    ground = Ground(np.linspace(x.low, x.high, 7), np.linspace(y.low, y.high, 5), np.arange(35.0).reshape(5, 7) ** 3)
     steps = np.array([0, 1, 2, 3, 5, 9])
     found = unpacked(
         clouds.animation_bytes(Animation(steps, [walk, walk], x, y, "loss", ground, [("Rock", 0.0, 0.0)]), "#B45309")
@@ -41,7 +39,7 @@ def test_what_is_unpacked_is_what_was_packed_and_who_diverged_is_at_the_edge() -
 def test_a_film_has_all_of_the_first_steps_and_a_method_that_has_ended_stays_where_it_is() -> None:
     short, long = np.arange(28), np.unique(np.geomspace(1, 5000, 300).astype(int))
     steps = clouds.timeline([short, long])
-    assert len(steps) <= STEPS and steps[:20].tolist() == list(range(20)) and steps[-1] == 5000
+    assert len(steps) <= MAX_STEPS and steps[:20].tolist() == list(range(20)) and steps[-1] == 5000
     assert np.isin(steps, [*short, *long]).all()
     assert clouds.timeline([short]).tolist() == short.tolist()
     values = clouds.values_at_steps(short, 10.0 * short, steps)

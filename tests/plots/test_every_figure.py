@@ -101,7 +101,7 @@ FIGURES: dict[str, Callable[[], Chart | go.Figure]] = {
         {"a": [(0.1, "one"), (30.0, "two")], "b": [(2.0, "three")]}, 2.0, "ε"
     ),
     "positions beside a budget of nothing": lambda: planner_figures.positions({"a": [(0.1, "one")]}, 0.0, "ε"),
-    "of hundred": lambda: planner_figures.of_hundred({"guessing": 50.0, "also with the plan": 65.6}),
+    "of hundred": lambda: planner_figures.hundred_cases({"guessing": 50.0, "also with the plan": 65.6}),
     "two densities": lambda: planner_figures.two_densities(RATES, (RATES, 1 - RATES), ("no", "yes"), "Count"),
     "price": lambda: planner_figures.price(STEPS, 1 / STEPS, 1.0, (10.0, 0.5), "Bound"),
     "sums": lambda: figures.running_sums(VarianceReduced(), PhaseRetrieval().facts(), GaussianDP(mu=1.0)),

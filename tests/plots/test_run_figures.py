@@ -62,8 +62,8 @@ def test_against_privacy_spent_references_are_left_out(experiment, trace) -> Non
         trace,
         "objective_gap",
         arm_styles(experiment.arms),
-        spent={label: plan.spent("epsilon") for label, plan in plans.items()},
-        spent_title="Cumulative ε",
+        positions={label: plan.spent("epsilon") for label, plan in plans.items()},
+        x_title="Cumulative ε",
     )
     lines = {line.name: line for line in figure.data if line.name}
     assert list(lines) == ["DP-GD", "DP-HB", "DP-NAG", "DP-NAG-opt", "DP-MASG", "DP-MASG-opt"]

@@ -88,7 +88,7 @@ def test_the_budget_is_split_by_purpose_below_the_ceiling(trace: Trace) -> None:
 
 def test_the_landscape_has_a_dot_for_every_run_and_keeps_who_left_at_its_edge() -> None:
     x, y = np.linspace(-2, 2, 5), np.linspace(-1, 1, 3)
-    ground = landscape.Background(x, y, np.add.outer(y**2, x**2))
+    ground = landscape.Ground(x, y, np.add.outer(y**2, x**2))
     clouds = {
         "A": landscape.Cloud(np.array([[0.0, 0.5], [9.0, -9.0]]), np.zeros((3, 2))),
         "B": landscape.Cloud(np.zeros((2, 2)), np.zeros((3, 2))),

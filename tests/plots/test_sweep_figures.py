@@ -171,5 +171,5 @@ def test_along_the_budget_no_line_leads_over_budgets_that_are_missing() -> None:
         assert modes == {"c": "lines", "b": mode}, "the level has no dots"
         low, high = drawing["layout"]["xaxis"]["range"]
         assert low < 1 and high > 3
-        (mark,) = [shape for shape in drawing["layout"]["shapes"] if shape.get("name") == "turn"]
+        (mark,) = [shape for shape in drawing["layout"]["shapes"] if shape.get("name") == "vertical"]
         assert mark["x0"] == mark["x1"] == 50.0

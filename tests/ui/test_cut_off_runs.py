@@ -36,8 +36,8 @@ def _page() -> None:
     run, panel = Run(job, planned.plans, "toy", "Toy"), Panel("toy")
     PAGE.draw_release(panel, run, job.trace)
     PAGE.draw_results(panel, run, job.trace, True)
-    common.table(run, job.trace, 1e-6)
-    common.publishing_line(run, job.trace, 1e-6)
+    common.show_final_numbers(run, job.trace, 1e-6)
+    common.show_publishing_line(run, job.trace, 1e-6)
     PAGE.draw_verdict(run, job.trace, True)
 
 

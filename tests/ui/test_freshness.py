@@ -12,7 +12,7 @@ from dpviz.families.accelerated import GradientDescent
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.ui.experiment import run
-from dpviz.ui.experiment.run import FIRST, StartableExperiment
+from dpviz.ui.experiment.run import FIRST_REPEATS, StartableExperiment
 from dpviz.ui.families import FAMILIES, Entry
 
 STATES = ("queued", "running", "done", "stopped", "timeout", "failed")
@@ -30,7 +30,7 @@ class Settings:
 
     @property
     def first(self) -> "Settings | None":
-        return replace(self, repeats=FIRST) if self.repeats >= 2 * FIRST else None
+        return replace(self, repeats=FIRST_REPEATS) if self.repeats >= 2 * FIRST_REPEATS else None
 
     @property
     def has_few_repeats(self) -> bool:
@@ -57,11 +57,11 @@ A = Settings("A")
         (A, None, A.first),
         (A, job("B"), A.first),
         (A, job("B", state="running"), A.first),
-        *((A, job("A", FIRST, state), None) for state in STATES if state != "done"),
-        (A, job("A", FIRST), A),
+        *((A, job("A", FIRST_REPEATS, state), None) for state in STATES if state != "done"),
+        (A, job("A", FIRST_REPEATS), A),
         *((A, job("A", 20, state), None) for state in STATES),
         (replace(A, repeats=7), None, replace(A, repeats=7)),
-        (A, job("A", FIRST, seconds=1.1), None),
+        (A, job("A", FIRST_REPEATS, seconds=1.1), None),
         (replace(A, public=False), None, None),
         (replace(A, too_much=True), None, None),
     ],
@@ -72,7 +72,7 @@ def test_what_begins_by_itself(settings: Settings, newest: Any, begins: Settings
 
 def test_where_others_wait_the_first_repeats_begin_and_no_more_follow() -> None:
     assert run.next_run(A, None, others_wait=True) == A.first
-    assert run.next_run(A, job("A", FIRST), others_wait=True) is None
+    assert run.next_run(A, job("A", FIRST_REPEATS), others_wait=True) is None
     assert run.next_run(replace(A, repeats=7), None, others_wait=True) == replace(A, repeats=7)
 
 
@@ -82,10 +82,10 @@ def test_where_others_wait_the_first_repeats_begin_and_no_more_follow() -> None:
         (A.first, None, True),
         (A.first, job("B", seconds=60.0), True),
         (A, None, False),
-        (A, job("B", FIRST, seconds=0.1), False),
-        (A, job("A", FIRST, seconds=0.1), True),
-        (A, job("A", FIRST, seconds=0.5), False),
-        (A, job("A", FIRST, state="running", seconds=0.1), False),
+        (A, job("B", FIRST_REPEATS, seconds=0.1), False),
+        (A, job("A", FIRST_REPEATS, seconds=0.1), True),
+        (A, job("A", FIRST_REPEATS, seconds=0.5), False),
+        (A, job("A", FIRST_REPEATS, state="running", seconds=0.1), False),
     ],
 )
 def test_only_few_repeats_and_what_the_first_ones_measured_count_as_short(
@@ -102,11 +102,11 @@ def test_only_few_repeats_and_what_the_first_ones_measured_count_as_short(
         (A, job("B"), job("B"), "old", True),
         (None, job("A"), job("A"), "old", True),
         (A, job("B", state="running"), job("B", state="running"), "old", True),
-        (A, job("A", FIRST, "queued"), job("B"), "queued", True),
-        (A, job("A", FIRST, "running"), None, "queued", True),
-        (A, job("A", FIRST, "running"), job("A", FIRST, "running"), "first repeats", False),
-        (A, job("A", FIRST), job("A", FIRST), "first repeats", False),
-        (A, job("A", 20, "queued"), job("A", FIRST), "first repeats", False),
+        (A, job("A", FIRST_REPEATS, "queued"), job("B"), "queued", True),
+        (A, job("A", FIRST_REPEATS, "running"), None, "queued", True),
+        (A, job("A", FIRST_REPEATS, "running"), job("A", FIRST_REPEATS, "running"), "first repeats", False),
+        (A, job("A", FIRST_REPEATS), job("A", FIRST_REPEATS), "first repeats", False),
+        (A, job("A", 20, "queued"), job("A", FIRST_REPEATS), "first repeats", False),
         (A, job("A", 20, "running"), job("A", 20, "running"), "all repeats", False),
         (A, job("A"), job("A"), "all repeats", False),
         (A, job("A", 20, "failed"), job("B"), "failed", True),
@@ -126,10 +126,10 @@ def test_no_run_on_a_file_is_the_first_repeats_of_another(public: bool) -> None:
     data = UploadedTable(identity="0" * 32, n=40, bounds=((0.0, 1.0),), names=("a",))
     problem = Quadratic() if public else LogisticRegression(data=data)
     whole = Experiment(problem, GradientDescent(iterations=3), replicates=20)
-    few: Any = SimpleNamespace(task=whole.replaced(replicates=FIRST))
+    few: Any = SimpleNamespace(task=whole.replaced(replicates=FIRST_REPEATS))
     ready = StartableExperiment(whole, whole.plans())
     assert (ready.first is not None) == run.matches_job(ready, few) == public
-    assert run._first_of(few, SimpleNamespace(task=whole)) == public  # type: ignore[arg-type]
+    assert run._had_first_repeats_of(few, SimpleNamespace(task=whole)) == public  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("bytes", "too_much"), [(1.0, False), (1e15, True)])

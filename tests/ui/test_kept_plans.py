@@ -12,7 +12,7 @@ from dpviz.families.accelerated import GradientDescent
 from dpviz.plots.elements.chart import Chart
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.ui.experiment import plan
-from dpviz.ui.experiment.plan import CHARTS, Views
+from dpviz.ui.experiment.plan import CHARTS_SIZE, Views
 
 
 def experiment(steps: int = 3, *, public: bool = True, epsilon: float = 1.0) -> Experiment:
@@ -32,7 +32,7 @@ def _visit(public: bool) -> None:
 
     asked = experiment(public=public)
     st.session_state["plan"] = plan.view(asked, theory)
-    plan.stops("slider", [asked, None], ["noise"], theory, plan.drawings)
+    plan.pack_stops("slider", [asked, None], ["noise"], theory, plan.basic_charts)
     st.session_state["again"] = plan.view(asked, theory)
 
 
@@ -46,15 +46,15 @@ def test_plans_of_public_experiments_alone_are_those_of_all_visitors(public: boo
 
 
 def test_what_is_kept_has_a_size_and_what_was_asked_for_last_stays() -> None:
-    views = Views(3 * CHARTS + 100)
+    views = Views(3 * CHARTS_SIZE + 100)
     texts = [experiment(30, epsilon=1.0 + k).to_json() for k in range(4)]
     first, second, _ = [views.of(text, theory) for text in texts[:3]]
-    assert views.of(texts[0], theory) is first and views.size == 3 * (CHARTS + 30)
+    assert views.of(texts[0], theory) is first and views.size == 3 * (CHARTS_SIZE + 30)
     views.of(texts[3], theory)
     assert views.of(texts[0], theory) is first and views.of(texts[1], theory) is not second
     views.of(experiment(10_000).to_json(), theory)
-    assert views.size <= 3 * CHARTS + 100
-    alone = Views(CHARTS)
+    assert views.size <= 3 * CHARTS_SIZE + 100
+    alone = Views(CHARTS_SIZE)
     assert alone.of(texts[0], theory).plans and alone.size == 0
 
 
@@ -63,17 +63,17 @@ def test_a_refusal_that_is_kept_holds_no_page() -> None:
     compared = experiment().replaced(
         arms=(*experiment().arms, Arm(label="B", algorithm=GradientDescent(noise="gaussian")))
     )
-    shown = Views(2 * CHARTS).of(compared.to_json(), theory)
+    shown = Views(2 * CHARTS_SIZE).of(compared.to_json(), theory)
     (refused,) = shown.refused.values()
     assert str(refused) and refused.__traceback__ is None and refused.__context__ is None
 
 
 def test_the_charts_of_a_plan_are_made_once_also_when_all_of_them_are_drawn_again() -> None:
-    view = Views(2 * CHARTS).of(experiment().to_json(), theory)
+    view = Views(2 * CHARTS_SIZE).of(experiment().to_json(), theory)
     made: list[Chart] = []
 
     def drawings() -> Iterator[Chart]:
-        for chart in plan.drawings(view):
+        for chart in plan.basic_charts(view):
             made.append(chart)
             yield chart
 

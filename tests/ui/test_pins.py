@@ -28,7 +28,7 @@ def _page() -> None:
 
     here = Panel("p")
     panel.read_address(here, lambda _: True)
-    panel.button(here, hero.curves, lambda _: True)
+    panel.show_button(here, hero.curves, lambda _: True)
     run = run_panel.finished_run("p")
     assert run is not None
     panel.show(here, "P", run.experiment, hero.curves, lambda found: StartableExperiment(found, {}))
@@ -57,9 +57,9 @@ def press(app: AppTest) -> PagePin:
 def test_a_pin_of_a_file_without_diagnostics_keeps_what_is_released() -> None:
     app = page()
     pinned = press(app)
-    assert pinned.drawn is not None and not pinned.drawn.not_private and not pinned.raw
+    assert pinned.picture is not None and not pinned.picture.not_private and not pinned.raw
     assert pinned.summary is not None and all(metric.released for metric in pinned.summary.metrics.values())
-    assert pinned.drawn.axes[1].startswith("Distance travelled") and app.session_state["pinned_overlay"] == [
+    assert pinned.picture.axes[1].startswith("Distance travelled") and app.session_state["pinned_overlay"] == [
         "Pin 1: DP-GD"
     ]
 
@@ -69,7 +69,7 @@ def test_lines_of_diagnostics_are_kept_only_while_they_are_shown_and_seen_only_t
     app.session_state["p_diagnostics"] = True
     app.run()
     pinned = press(app)
-    assert pinned.raw and pinned.drawn is not None and pinned.drawn.not_private
+    assert pinned.raw and pinned.picture is not None and pinned.picture.not_private
     assert app.session_state["pinned_overlay"] == ["Pin 1: DP-GD"]
     app.session_state["p_diagnostics"] = False
     app.run()
@@ -86,7 +86,7 @@ def test_a_run_that_was_cut_off_has_no_pin_and_gives_a_pin_no_lines(state: Liter
     app.session_state["p_pins"] = (PagePin(pins.Pin("Theirs", run.experiment), key="k"),)
     app.session_state["p_pin_k_job"] = run
     app.run()
-    assert not app.exception and app.session_state["p_pins"][0].drawn is None
+    assert not app.exception and app.session_state["p_pins"][0].picture is None
 
 
 def test_a_run_on_a_file_is_pinned_once_and_another_one_of_its_settings_again() -> None:
@@ -108,7 +108,7 @@ def test_a_pin_of_a_file_holds_no_table_is_in_no_link_and_in_no_file() -> None:
     assert "pin" not in app.query_params and app.session_state["linked"] == {}
     assert app.session_state["visitor"].notes["p_pins"] == ()
     assert not app.get("download_button") and '"pins": []' in pins.to_file([pinned.pin])
-    sizes = [part.nbytes for ghost in pinned.drawn.pinned_lines for part in (ghost.x, ghost.y)]  # type: ignore[union-attr]
+    sizes = [part.nbytes for ghost in pinned.picture.pinned_lines for part in (ghost.x, ghost.y)]  # type: ignore[union-attr]
     assert max(sizes) <= 8 * 5  # four steps and the start, of a table of 40 rows
 
 

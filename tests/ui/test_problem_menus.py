@@ -17,7 +17,7 @@ from dpviz.experiments.preset import Preset
 from dpviz.specification import Control
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import controls
-from dpviz.ui.experiment.controls import Chosen
+from dpviz.ui.experiment.controls import ChosenMethods
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.families import FAMILIES
 from tests.uploads import on, on_a_file
@@ -86,7 +86,7 @@ def built(page: FamilyPage, panel: Panel) -> Experiment | None:
     problem = page.problems.build(panel, source, budget, numbers["seed"])
     if problem is None:
         return None
-    arms = Chosen(labels, references, settings).arms(page.catalogue)
+    arms = ChosenMethods(labels, references, settings).arms(page.catalogue)
     return Experiment(problem=problem(), arms=arms, budget=budget.build(), **numbers)
 
 

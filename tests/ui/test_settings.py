@@ -29,6 +29,6 @@ def test_a_number_that_labels_stand_for_is_empty_until_it_is_set() -> None:
         arms = zeroth_order_presets.arms(labels, **own)
         found = experiment_controls.settings_of(Experiment(problem=PhaseRetrieval(), arms=arms), catalogue)
         assert found["directions_per_row"] == given and found["directions"] == experiment_controls.BY_NAME
-        chosen = experiment_controls.Chosen(tuple(labels), False, {"directions_per_row": given})
+        chosen = experiment_controls.ChosenMethods(tuple(labels), False, {"directions_per_row": given})
         counts = [arm.algorithm.model_dump()["directions_per_row"] for arm in chosen.arms(catalogue)]
         assert counts == ([1, None] if given is None else [given, given]), "one direction, as many as parameters; or 3"

@@ -56,8 +56,8 @@ def test_a_reading_of_several_methods_is_the_largest_and_names_who_has_it() -> N
     """Different methods may be worst in different readings; a plan may leave a little of its budget."""
     read = {"a": reading(0.797, 0.02), "b": reading(0.8767, 0.0171), "c": reading(0.8767 * (1 - 1e-4), 0.01)}
     epsilon, detection = (guarantee.worst(read, name) for name in ("epsilon_at_delta", "detection"))
-    assert (epsilon.value, epsilon.who, epsilon.least) == (0.8767, "b and 1 more", 0.797)
-    assert (detection.value, detection.who, detection.least) == (0.02, "a", 0.01)
+    assert (epsilon.value, epsilon.who, epsilon.smallest) == (0.8767, "b and 1 more", 0.797)
+    assert (detection.value, detection.who, detection.smallest) == (0.02, "a", 0.01)
     assert guarantee.worst(read, "rho").who == "every method"
     assert guarantee.worst({"b": read["b"]}, "rho").who == "b"
     assert "2 % of the time (a; less often with the other methods)." in guarantee.consequence(
@@ -78,7 +78,7 @@ def _final_numbers() -> None:
 
     from dpviz.ui.experiment import results
 
-    results.table(st.session_state["run"], st.session_state["trace"], 1e-6)
+    results.show_final_numbers(st.session_state["run"], st.session_state["trace"], 1e-6)
 
 
 def test_the_table_of_a_run_that_was_stopped_names_whose_numbers_are_those_of_a_whole_plan(run: Run) -> None:
@@ -117,7 +117,7 @@ def script() -> None:
 
     asked = st.session_state["panel"], st.session_state["experiment"]
     st.session_state["shown"] = results.diagnostics_shown(*asked)
-    results.diagnostics_switch(asked[0])
+    results.show_diagnostics_switch(asked[0])
 
 
 def test_diagnostics_of_an_upload_are_off_until_asked_for() -> None:

@@ -18,7 +18,7 @@ def _page() -> None:
     experiment = careful()
     planned = experiment.planned()
     shown = PlanView(experiment, planned.plans, plan_view.arm_styles(experiment.arms), planned.refused, lambda *_: None)  # type: ignore[attr-defined]
-    plan_view.draw(list(plan_view.drawings(shown)), "toy_chart_plan")
+    plan_view.draw(list(plan_view.basic_charts(shown)), "toy_chart_plan")
     job = Runner(slots=0).submit(experiment, wait=True)
     assert job.trace is not None
     run, panel = Run(job, planned.plans, "toy", "Toy"), Panel("toy")
@@ -28,8 +28,8 @@ def _page() -> None:
     st.session_state["toy_axis"] = "spent"
     figures = results.show_curves(panel, run, job.trace, results.CurveOptions())
     st.session_state["traces"] = [trace.name for chart in figures for trace in chart.figure.data if trace.name]
-    results.table(run, job.trace, 1e-6)
-    results.publishing_line(run, job.trace, 1e-6)
+    results.show_final_numbers(run, job.trace, 1e-6)
+    results.show_publishing_line(run, job.trace, 1e-6)
 
 
 @pytest.fixture(scope="module")

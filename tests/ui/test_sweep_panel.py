@@ -29,7 +29,7 @@ def page() -> None:
 
     def draw(result: SweepResult) -> None:
         st.write("curve:", *(f"{value:g}" for value in result.series("DP-NAG")[0]))
-        sweep_panel.laws(result, "d")
+        sweep_panel.show_laws(result, "d")
 
     arms = [Arm(label="DP-NAG", algorithm=Nesterov(iterations=st.session_state.get("iterations", 5)))]
     if st.session_state.get("refused"):

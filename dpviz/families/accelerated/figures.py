@@ -1,6 +1,6 @@
 """Figures that only the page of the accelerated methods has: momentum on quadratics, parts of an error bound, planes.
 
-They need settings only, never data; except `model_background`, which evaluates the objective of public data.
+They need settings only, never data; except `model_ground`, which evaluates the objective of public data.
 
 In a figure a `Mark` is a point with a hover text, a `VerticalLine` a labelled vertical line; a `Line` with
 `value=False` does not state its last value in its label, and is in the legend unless `legend=False`.
@@ -17,7 +17,7 @@ from dpviz.families.accelerated import planning, quadratic, theory
 from dpviz.families.accelerated.algorithms import GradientMethod, HeavyBall
 from dpviz.families.accelerated.certificate import Certificate
 from dpviz.numbers import short
-from dpviz.plots.clouds import Background
+from dpviz.plots.clouds import Ground
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, chart
@@ -30,7 +30,7 @@ RELATIVE_STEPS = (0.1, 0.5, 1.0)  # of the paper's figure 1
 START = float(np.sqrt(2.5))  # both coordinates, so that ‖(x_0, x_0)‖² = 10 as in the paper's figure 1
 _SPECTRUM = 20  # number of eigenvalues, log-uniform in [μ, L], where a problem does not state its own
 SHARE = 0.9  # of the runs, inside an ellipse of `ellipse`
-KNOTS = 15  # points along each axis at which `model_background` evaluates the objective
+KNOTS = 15  # points along each axis at which `model_ground` evaluates the objective
 REACH = math.sqrt(-2 * math.log(1 - SHARE))  # 2.146 standard deviations: in a plane, a Gaussian has SHARE within them
 # Name, colour and pattern of the three parts of an error, in the order in which all functions here return them.
 _PARTS = (
@@ -296,17 +296,17 @@ def ellipse(method: GradientMethod, plan: Plan) -> tuple[np.ndarray, np.ndarray]
     return centres, np.where(np.isnan(half_axes), np.inf, half_axes)
 
 
-def quadratic_background(facts: SmoothFacts, x: np.ndarray, y: np.ndarray) -> Background:
+def quadratic_ground(facts: SmoothFacts, x: np.ndarray, y: np.ndarray) -> Ground:
     """Return a quadratic objective F on a grid, x (k,) and y (m,), of the plane of its coordinates with the smallest
     and the largest eigenvalue; all other coordinates are at the minimum.
 
     It is exact, and public, as the eigenvalues are.
     """
     along_x, along_y = facts.eigenvalues[0] * x**2, facts.eigenvalues[-1] * y**2
-    return Background(x, y, 0.5 * (along_x + along_y[:, None]), raw=False)
+    return Ground(x, y, 0.5 * (along_x + along_y[:, None]), raw=False)
 
 
-def model_background(problem: LinearProblem, x: np.ndarray, y: np.ndarray) -> Background:
+def model_ground(problem: LinearProblem, x: np.ndarray, y: np.ndarray) -> Ground:
     """Return the objective F of a linear model on a grid, x (k,) and y (m,), of the plane of its first two weights; all
     other weights are at the minimum. It reads the raw data: not private.
 
@@ -318,7 +318,7 @@ def model_background(problem: LinearProblem, x: np.ndarray, y: np.ndarray) -> Ba
     points = np.tile(problem.minimiser, (KNOTS * KNOTS, 1))
     points[:, 0], points[:, 1] = np.tile(x_knots, KNOTS), np.repeat(y_knots, KNOTS)
     values = problem.evaluate({"x": points})["objective"].reshape(KNOTS, KNOTS)
-    return Background(x, y, y_weights @ values @ x_weights.T)
+    return Ground(x, y, y_weights @ values @ x_weights.T)
 
 
 def _interpolation(axis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

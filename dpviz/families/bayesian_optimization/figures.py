@@ -120,7 +120,7 @@ def by_trainings(
     lines, notes = one_band(lines, min(last_medians, key=last_medians.__getitem__, default=""))
     if thin_lines:
         notes = [*notes, "thin lines: some runs have ended"]
-    marks, turns, sentence = [], list[VerticalLine](), ""
+    marks, verticals, sentence = [], list[VerticalLine](), ""
     private_curves = last_medians.keys() & curves.keys()
     if private_curves and ended:
         lowest = min(private_curves, key=last_medians.__getitem__)
@@ -132,13 +132,15 @@ def by_trainings(
             x = float(axis_values[index])
             marks = [Mark(x, float(np.median(values[index])), sentence, styles[lowest].color)]
             # The text is at the top, where falling curves leave room, on the side on which the frame has more of it.
-            turns = [VerticalLine(x, f"looks pay until {short(x)}", "left" if x < 0.6 * axis_values[-1] else "right")]
+            verticals = [
+                VerticalLine(x, f"looks pay until {short(x)}", "left" if x < 0.6 * axis_values[-1] else "right")
+            ]
     metric = trace.metrics.get(metric_name)  # None if no method of the trace has it
     figure = line_figure(
         [*lines, *thin_lines],
         Axes(title, metric_name) if metric is None else Axes(title, metric.label, log_y=metric.scale == "log"),
         marks=marks,
-        turns=turns,
+        verticals=verticals,
         notes=notes,
         not_private=metric is not None and style.privacy_mark(trace.statuses(metric)),
         height=height,
@@ -491,7 +493,10 @@ def posterior_slice_chart(curve: posterior_slice.PosteriorSlice, title: str, log
         Line(settings, curve.truth, "mean loss", TRUTH, value=False),
     ]
     figure = line_figure(
-        lines, Axes(title, "Validation loss", log_x=logarithmic), turns=[VerticalLine(here, "θ_t")], not_private=True
+        lines,
+        Axes(title, "Validation loss", log_x=logarithmic),
+        verticals=[VerticalLine(here, "θ_t")],
+        not_private=True,
     )
     for is_drawn, name, symbol, color in (
         (~curve.newest, "earlier points", "circle-open", style.GREY),

@@ -108,7 +108,7 @@ def rows_needed(setting: Setting, accuracy: float) -> tuple[Chart, dict[str, flo
         Axes("Stationarity ε", "Rows needed, M", log_x=True, log_y=True, bound="upper"),
         limits=[Limit(setting.n, f"your n = {setting.n:,}")],
         marks=marks,
-        turns=[VerticalLine(accuracy, f"ε = {short(accuracy)}")],
+        verticals=[VerticalLine(accuracy, f"ε = {short(accuracy)}")],
         notes=["rates have no constants and no logarithms"],
         labels=False,
     )
@@ -192,7 +192,7 @@ def crossover(length: int, sums: theory.Sums | None = None, follows: bool = Fals
         Axes("Steps per epoch T", "Bound's private term, sums over naive", log_x=True, log_y=True),
         limits=[Limit(1.0, "the bound favours running sums below")],
         marks=marks,
-        turns=[VerticalLine(length, f"T = {length:,}")],
+        verticals=[VerticalLine(length, f"T = {length:,}")],
     )
     published, root, with_moves = (f"{favoured_from(kind, following):,}" for kind, _, following, _ in CURVES)
     return chart(
@@ -247,7 +247,7 @@ def noise_ratio(length: int, sums: theory.Sums | None = None, follows: bool = Fa
         Axes("Steps per epoch T", "Noise, running sums over naive", log_x=True, log_y=True),
         limits=[Limit(1.0, "less noise with running sums below")],
         marks=marks,
-        turns=[VerticalLine(length, f"T = {length:,}")],
+        verticals=[VerticalLine(length, f"T = {length:,}")],
         notes=["thick: mean of an epoch; thin: a step"],
         labels=False,
     )
@@ -431,7 +431,7 @@ def readings(mu: float, delta: float) -> Chart:
     figure = line_figure(
         lines,
         Axes("δ", "ε", log_x=True, from_zero=True, bound="upper"),
-        turns=[VerticalLine(delta, f"δ = {short_up(delta)}")],
+        verticals=[VerticalLine(delta, f"δ = {short_up(delta)}")],
     )
     ticks = _DELTAS[::8]  # 1e-10, 1e-8, …, 1e-2
     figure.update_xaxes(tickvals=ticks, ticktext=[short(tick) for tick in ticks.tolist()])
@@ -678,12 +678,12 @@ def tree(layout: Layout, row: int, step: int) -> Chart:
     entered, summed = set[tuple[int, int]](), set(tree_nodes(step))
     # One node ends at each step; its size, last & -last, is the largest power of two that divides the step's number.
     released = {(last - (last & -last) + 1, last) for last in range(1, length + 1)}
-    turns = [VerticalLine(step + 0.5, f"t = {step:,}")]  # vertical lines
+    verticals = [VerticalLine(step + 0.5, f"t = {step:,}")]
     if position is None:
         notes = [f"row {row:,} is not used"]
     else:
         epoch, leaf = position
-        turns.insert(0, VerticalLine(leaf, "row"))
+        verticals.insert(0, VerticalLine(leaf, "row"))
         entered = set(nodes_of(leaf, length))
         notes = [f"row {row:,} is in step {leaf:,} of epoch {epoch:,}"]
         if layout.follows:
@@ -707,10 +707,10 @@ def tree(layout: Layout, row: int, step: int) -> Chart:
     sizes = [2**j for j in range(length.bit_length())]
     labelled = sizes[:: 1 + len(sizes) // 8]  # eight labels at most
     frame["yaxis"] |= {"tickvals": labelled, "ticktext": [f"{size:,}" for size in labelled]}
-    frame["yaxis"] |= {"range": [-0.2, 1.15 * math.log10(sizes[-1]) + 0.3]}  # with room for the labels of turns, by eye
+    frame["yaxis"] |= {"range": [-0.2, 1.15 * math.log10(sizes[-1]) + 0.3]}  # with room for the labels above, by eye
     frame["xaxis"] |= {"range": [0.4, length + 0.6]}
     frame["legend"] = frame["legend"] | {"itemsizing": "constant"}
-    labels, shapes = vertical_line_parts(turns)
+    labels, shapes = vertical_line_parts(verticals)
     for label in labels:  # the label of a line far to the right goes to its left
         if label["x"] > 0.8 * length:
             label |= {"xanchor": "right", "xshift": -3}

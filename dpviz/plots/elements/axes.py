@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpviz.numbers import LARGEST, SMALLEST, short, short_down, short_up
+from dpviz.numbers import MAX_PLAIN, MIN_PLAIN, short, short_down, short_up
 
 Bound = Literal["", "upper", "lower"]  # upper or lower bounds on a quantity, or "": values of it
 WRITE = {"": short, "upper": short_up, "lower": short_down}  # rounds so that a bound stays a bound
@@ -49,8 +49,8 @@ class Range:
     def plain(self) -> bool:
         """True if all numbers of the range (on a log axis, its powers of ten) are written without an exponent."""
         if self.log:
-            return math.ceil(self.low) >= SMALLEST and math.floor(self.high) <= LARGEST
-        return max(abs(self.low), abs(self.high)) < 10.0**LARGEST
+            return math.ceil(self.low) >= MIN_PLAIN and math.floor(self.high) <= MAX_PLAIN
+        return max(abs(self.low), abs(self.high)) < 10.0**MAX_PLAIN
 
 
 def y_range(values: np.ndarray, log: bool, from_zero: bool, above: float = 0.0) -> Range:
@@ -93,7 +93,7 @@ def axis(title: str, log: bool, opening: Range | None = None) -> dict[str, Any]:
         "type": "log" if log else "linear",
         "separatethousands": True,
         "exponentformat": "power",
-        "minexponent": LARGEST - 1,
+        "minexponent": MAX_PLAIN - 1,  # plotly writes larger powers as such
     }
     if log:
         result |= {"tickformat": ",~r", "nticks": 4} if opening is None else log_ticks(opening)
@@ -124,7 +124,8 @@ def log_ticks(opening: Range, across: bool = False) -> dict[str, Any]:
 
 def hover_format(opening: Range, bound: Bound = "") -> str:
     """Return plotly's template that writes the y value under the cursor in a hover text."""
-    return f"%{{y:,.{BOUND_DIGITS if bound else 3}~r}}" if opening.plain else "%{y}"
+    digits = BOUND_DIGITS if bound else 3
+    return f"%{{y:,.{digits}~r}}" if opening.plain else "%{y}"
 
 
 def bounding(values: np.ndarray, bound: Bound) -> np.ndarray:

@@ -26,7 +26,7 @@ class Chart:
     """A figure and its texts.
 
     drawn : the figure, or its plain values, which can be drawn as well and are built faster.
-    alt : subject of the chart, for its text alternative; `words`, what the chart shows now, are added on the page.
+    alt : subject of the chart, for its text alternative, to which a page adds the `description`.
     provenance : "settings" if the curves depend on settings alone; else the privacy of the curves.
     to_download : builds the figure whose numbers a visitor downloads, with more exact numbers; None if they are those
         of `drawn`.
@@ -49,7 +49,7 @@ class Chart:
         return self.drawn if isinstance(self.drawn, go.Figure) else go.Figure(self.drawn, _validate=False)
 
     @cached_property
-    def words(self) -> str:
+    def description(self) -> str:
         """A description of the curves that the figure shows now: which ends lowest, where they cross."""
         return alt_text(self.drawn)
 
@@ -100,7 +100,8 @@ def to_html(charts: Sequence[Chart], settings: str) -> str:
         )
         for number, chart in enumerate(charts)
     ]
-    marks = ["" if chart.provenance == "settings" else f" ({chart.provenance})" for chart in charts]  # the page's badge
+    # In place of the badge that a page draws next to a heading.
+    marks = ["" if chart.provenance == "settings" else f" ({chart.provenance})" for chart in charts]
     sections = [
         (chart.heading + mark, figure, bold(chart.caption))
         for chart, mark, figure in zip(charts, marks, figures, strict=True)
@@ -122,6 +123,7 @@ def on_white(figure: go.Figure) -> go.Figure:
     specification = browser_figure(figure_values(figure))
     layout = specification["layout"]
     layout["template"] = pio.templates["plotly_white"]
-    if (right := layout.get("margin", {}).get("r", 0)) > _EMPTY_MARGIN:  # it has text, in a wider type than the page's
-        layout["margin"]["r"] = math.ceil(WIDER * right)
+    right_margin = layout.get("margin", {}).get("r", 0)
+    if right_margin > _EMPTY_MARGIN:  # it has text, in a wider type than the page's
+        layout["margin"]["r"] = math.ceil(WIDER * right_margin)
     return go.Figure(specification)

@@ -20,7 +20,7 @@ from dpviz.plots.elements.style import ArmStyle
 
 MAX_LABELS = 7  # more lines have a legend instead
 NAME = "end label"  # name of the annotations and shapes of labels
-FRAME = 0.6  # a line that ends beyond this share of the width has its label outside the frame
+INSIDE = 0.6  # a line that ends beyond this share of the width has its label outside the frame
 _WIDTH, _NARROW = 20, 11  # largest number of characters in a line of a label; the same on a narrow screen
 _LEGEND_NAME = 36  # largest number of characters in a row of a legend on a narrow screen
 _SCREEN, _SHARE = 350.0, 0.36  # pixels: width of a narrow screen; largest share of it that labels may take
@@ -37,7 +37,7 @@ class End:
 
     x, y : coordinates. across, up : the same as shares of the frame, from 0 at the left or lower edge to 1.
     name, number : the line's name and its last value as texts; the number is "" if it is not to be written.
-    style : colour and dash of the line. frame : smallest width of the frame in pixels.
+    style : colour and dash of the line. frame_width : smallest one in pixels.
     crossed : True if another line would cross the text next to the end.
     """
 
@@ -48,13 +48,13 @@ class End:
     name: str
     number: str
     style: ArmStyle
-    frame: float
+    frame_width: float
     crossed: bool = False
 
     @property
     def reach(self) -> float:
         """Pixels from the left of the frame to the right end of the text, next to the line's end."""
-        return self.across * self.frame + _GAP + wide(self.lines)
+        return self.across * self.frame_width + _GAP + text_width(self.lines)
 
     @property
     def lines(self) -> list[str]:
@@ -64,7 +64,7 @@ class End:
     @property
     def outside(self) -> bool:
         """True if the text is in the margin, right of the frame, because there is no room for it next to the end."""
-        return self.crossed or self.across > FRAME or self.reach > self.frame
+        return self.crossed or self.across > INSIDE or self.reach > self.frame_width
 
 
 def min_frame_width(height: int) -> float:
@@ -90,9 +90,10 @@ def label_lines(name: str, number: str, width: int = _WIDTH) -> list[str]:
     return lines
 
 
-def wide(lines: Sequence[str]) -> float:
+def text_width(lines: Sequence[str]) -> float:
     """Return the approximate width in pixels of the longest of these lines of text."""
-    return _CHARACTER * max((len(html.unescape(re.sub("<[^>]*>", "", line))) for line in lines), default=0)
+    without_tags = [html.unescape(re.sub("<[^>]*>", "", line)) for line in lines]
+    return _CHARACTER * max(map(len, without_tags), default=0)
 
 
 def fits(ends: Sequence[End], height: float, max_labels: int = MAX_LABELS) -> bool:
@@ -107,7 +108,7 @@ def margin(ends: Sequence[End]) -> int:
 
 def margin_width(lines: Sequence[str]) -> int:
     """Return the pixels that these lines of text need to the right of the frame; an empty margin without lines."""
-    return math.ceil(_GAP + wide(lines) + 4) if lines else 16  # 4 pixels free; 16 is the margin of `style.layout`
+    return math.ceil(_GAP + text_width(lines) + 4) if lines else 16  # 4 pixels free; 16 is the margin of `style.layout`
 
 
 def label_annotations(ends: Sequence[End], height: float, log_x: bool, log_y: bool) -> tuple[list[dict[str, Any]], ...]:
@@ -118,7 +119,7 @@ def label_annotations(ends: Sequence[End], height: float, log_x: bool, log_y: bo
     the end of their line. height : of the frame, in pixels.
     """
     texts, strokes = [], []
-    for outside in (True, False):
+    for outside in (True, False):  # labels in the margin and those in the frame do not overlap
         group = [end for end in ends if end.outside == outside]
         wanted_positions = np.array([(1 - end.up) * height for end in group])  # pixels from the top
         positions = spread(wanted_positions, height, np.array([_height(len(end.lines)) for end in group]))
@@ -127,15 +128,16 @@ def label_annotations(ends: Sequence[End], height: float, log_x: bool, log_y: bo
             label = {"name": NAME, "text": "<br>".join(end.lines), "showarrow": False, "align": "left"}
             texts.append(label | {"xanchor": "left", "xshift": _GAP, "font": {"size": style.TEXT}} | text)
             line = {"color": end.style.color, "dash": end.style.dash, "width": 2}
+            # With this mode x0 and x1 of a stroke are pixels to the right of its "xanchor".
             strokes.append({"name": NAME, "type": "line", "line": line, "xsizemode": "pixel"} | stroke)
     return texts, strokes
 
 
 def _outside(down: float) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the positions of text and stroke in the margin. down : share of the frame's height from its top."""
-    frame = {"xref": "paper", "yref": "paper"}
+    axes = {"xref": "paper", "yref": "paper"}  # shares of the frame
     stroke = {"xanchor": 1, "x0": _STROKE[0], "x1": _STROKE[1], "y0": 1 - down, "y1": 1 - down}
-    return frame | {"x": 1, "y": 1 - down, "yanchor": "middle"}, frame | stroke
+    return axes | {"x": 1, "y": 1 - down, "yanchor": "middle"}, axes | stroke
 
 
 def _inside(end: End, shift: float, log_x: bool, log_y: bool) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -157,7 +159,7 @@ def spread(wanted: np.ndarray, height: float, heights: np.ndarray) -> np.ndarray
     """
     order = np.argsort(wanted, kind="stable")
     gaps = (heights[order][1:] + heights[order][:-1]) / 2  # smallest distances of neighbouring centres
-    offsets = np.concatenate(([0.0], np.cumsum(gaps)))[: len(order)]  # centres of labels that touch each other
+    offsets = np.append(0.0, np.cumsum(gaps))[: len(order)]  # centres of labels that touch each other; none without any
     positions = wanted[order].astype(float)
     if len(positions):
         first, last = heights[order][[0, -1]] / 2
@@ -184,15 +186,15 @@ def compact(figure: go.Figure) -> go.Figure:
     Else it has a legend. A small figure has neither, because a figure above it has them.
     """
     result = _wrap_names(_wrap_notes(go.Figure(figure)))
-    notes, is_small = _labels(figure), figure.layout.height <= style.SMALL
-    if not notes:
+    labels, is_small = _labels(figure), figure.layout.height <= style.SMALL
+    if not labels:
         has_legend = result.layout.showlegend and not is_small
         return _with_legend(result, width=_SCREEN - result.layout.margin.l, legend=True) if has_legend else result
-    texts = [label_lines(*_name_and_number(note.text), width=_NARROW) for note in notes]
+    texts = [label_lines(*_name_and_number(label.text), width=_NARROW) for label in labels]
     right_margin = max(map(margin_width, texts))
-    are_in_margin = all(note.yref == "paper" for note in notes)
-    has_narrow_margin = right_margin <= _SHARE * _SCREEN
-    if not is_small and are_in_margin and has_narrow_margin and _place_labels(result, figure, texts):  # it writes them
+    are_in_margin = all(label.yref == "paper" for label in labels)
+    may_fit = not is_small and are_in_margin and right_margin <= _SHARE * _SCREEN
+    if may_fit and _place_labels(result, figure, texts):  # this writes them into the result
         return result.update_layout(margin={"r": right_margin})
     return _with_legend(result, width=_SCREEN - result.layout.margin.l, legend=not is_small)
 
@@ -200,7 +202,7 @@ def compact(figure: go.Figure) -> go.Figure:
 def _wrap_notes(figure: go.Figure) -> go.Figure:
     """Break the small print of a figure, in place, into rows that fit a narrow screen, or half of it for a small
     figure; return the figure. It becomes higher, so that the frame keeps its height."""
-    max_letters = style.FRAME // (2 if figure.layout.height <= style.SMALL else 1)
+    max_letters = style.FRAME_LETTERS // (2 if figure.layout.height <= style.SMALL else 1)
     for note in figure.layout.annotations:
         if (note.name, note.yref, note.y, note.yanchor) == (None, "paper", 1, "bottom"):  # as small print is placed
             rows = [row for line in note.text.split("<br>") for row in textwrap.wrap(line, max_letters)]
@@ -239,15 +241,15 @@ def _place_labels(figure: go.Figure, original: go.Figure, texts: Sequence[list[s
     original : the figure before its small print was broken into rows, with the wanted positions of the labels.
     texts : the lines of each label; all labels are in the margin.
     """
-    frame = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
+    frame_height = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
     heights = np.array([_height(len(lines)) for lines in texts])
-    if heights.sum() > frame:
+    if heights.sum() > frame_height:
         return False
     strokes = [shape for shape in figure.layout.shapes if shape.name == NAME]  # one for each label
-    wanted_positions = np.array([1 - note.y for note in _labels(original)]) * frame
-    positions = spread(wanted_positions, frame, heights).tolist()
+    wanted_positions = np.array([1 - note.y for note in _labels(original)]) * frame_height
+    positions = spread(wanted_positions, frame_height, heights).tolist()
     for note, stroke, lines, position in zip(_labels(figure), strokes, texts, positions, strict=True):
-        note.text, note.y = "<br>".join(lines), 1 - position / frame
+        note.text, note.y = "<br>".join(lines), 1 - position / frame_height
         stroke.y0 = stroke.y1 = note.y
     return True
 

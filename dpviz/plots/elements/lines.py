@@ -18,13 +18,13 @@ from dpviz.numbers import beside, short
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import WRITE, Axes, Bound, Range, axis, bounding, hover_format, log_ticks, y_range
 from dpviz.plots.elements.labels import End, fits, label_annotations, margin, min_frame_width
-from dpviz.plots.elements.readout import Values, needed, readout
+from dpviz.plots.elements.readout import Values, needs_readout, readout
 from dpviz.plots.elements.style import ArmStyle
 
 P = ParamSpec("P")
 MAX_POINTS = 1000  # largest number of points in a trace
-FLAT, FEW = 100, 40  # a constant of more than 100 points is drawn with 40
-HELD = 101  # number of points of a staircase for hovering, in addition to those at which it climbs
+LONG, FEW = 100, 40  # a constant of more than LONG points is drawn with FEW
+HOVER_POINTS = 101  # number of points of a staircase for hovering, in addition to those at which it climbs
 # Values beyond these are drawn there, and the figure says so. A diverged run reaches 1e200.
 FLOOR, CEILING = 1e-12, 1e12
 _ROOM_ABOVE = 0.07  # share of the height above the highest value, for text in the frame
@@ -110,7 +110,7 @@ def line_drawing(
     *,
     limits: Sequence[Limit] = (),
     marks: Sequence[Mark] = (),
-    turns: Sequence[VerticalLine] = (),
+    verticals: Sequence[VerticalLine] = (),
     notes: Sequence[str] = (),
     if_empty: str = "Nothing to show yet.",
     not_private: bool | str = False,
@@ -124,7 +124,7 @@ def line_drawing(
     beyond ±1e12, are drawn at these limits, and a note says so. Lines that coincide are drawn as one, with the names of
     all. A trace has at most 1000 points and takes about 0.5 ms.
 
-    turns : vertical lines. if_empty : text of a figure without lines.
+    if_empty : text of a figure without lines.
     not_private : True if the lines read the raw data, or a text that names those which do; the figure says so.
     labels : True to write the names at the ends of the lines, if there is room; else they are in a legend.
     ranges : of the horizontal and of the vertical axis, whatever the lines are; None to open with all of them.
@@ -134,12 +134,12 @@ def line_drawing(
     visible = merged([line for line in lines if len(line.x)])
     if not visible:  # and so no range of the axis that could begin at zero
         is_small = height <= style.SMALL
-        empty_notes = textwrap.wrap(if_empty, style.FRAME) if is_small else [if_empty]
+        empty_notes = textwrap.wrap(if_empty, style.FRAME_LETTERS) if is_small else [if_empty]
         empty_height = height if is_small else style.HEIGHT
-        frame = style.layout(replace(axes, from_zero=False), notes=empty_notes, height=empty_height)
+        layout = style.layout(replace(axes, from_zero=False), notes=empty_notes, height=empty_height)
         for name in ("xaxis", "yaxis"):  # plotly would number axes without a range
-            frame[name]["showticklabels"] = False
-        return {"data": [], "layout": frame}
+            layout[name]["showticklabels"] = False
+        return {"data": [], "layout": layout}
     scale = Scale(axes.log_x, axes.log_y)
     if ranges is None:
         x_span = (min(line.x[0] for line in visible), max(line.x[-1] for line in visible))
@@ -162,7 +162,7 @@ def line_drawing(
     if ends and not is_labelled and height <= style.SMALL:  # a small figure has no legend: try names without values
         ends = [replace(end, number="") for end in ends]
         is_labelled = fits(ends, frame_height)
-    frame = style.layout(
+    layout = style.layout(
         axes,
         notes=notes,
         opening=y_opening,
@@ -170,27 +170,27 @@ def line_drawing(
         legend_entries=0 if is_labelled or height <= style.SMALL else sum(line.legend for line in visible),
         height=height,
     )
-    frame["yaxis"] |= y_view
+    layout["yaxis"] |= y_view
     if ranges is not None:  # else plotly opens it with all that is drawn
-        frame["xaxis"] |= axis(axes.x, axes.log_x, opening=ranges[0])
+        layout["xaxis"] |= axis(axes.x, axes.log_x, opening=ranges[0])
     if axes.log_x:
-        frame["xaxis"] |= log_ticks(Range(math.log10(x_span[0]), math.log10(x_span[1]), log=True), across=True)
+        layout["xaxis"] |= log_ticks(Range(math.log10(x_span[0]), math.log10(x_span[1]), log=True), across=True)
     if is_labelled:
-        frame["margin"] |= {"r": margin(ends)}
+        layout["margin"] |= {"r": margin(ends)}
     label_parts = label_annotations(ends if is_labelled else [], frame_height, axes.log_x, axes.log_y)
     levels = [_level(line) for line in visible if line.until]
-    for texts, shapes in (label_parts, vertical_line_parts(turns, axes.log_x), ([], levels)):
-        frame["annotations"] += texts
-        frame["shapes"] += shapes
+    for texts, shapes in (label_parts, vertical_line_parts(verticals, axes.log_x), ([], levels)):
+        layout["annotations"] += texts
+        layout["shapes"] += shapes
     traces = [trace for line in visible for trace in band(line, scale)]  # before all lines, so that none is covered
     curves, has_readout = _curves(visible, scale, y_opening, axes.bound)
     if not has_readout and not axes.log_x:  # on a log axis the distance between two steps varies
-        frame["hoverdistance"] = _hover_distance(visible)
+        layout["hoverdistance"] = _hover_distance(visible)
     # Of several limits the lowest has its label below it, so that two labels do not overlap.
     lowest = min(limits, key=lambda limit: limit.value) if len(limits) > 1 else None
     limit_lines = [limit_line(limit, x_span, scale, below=limit is lowest) for limit in limits]
     traces += [*curves, *limit_lines, *_marks(marks, scale)]
-    return {"data": traces, "layout": frame}
+    return {"data": traces, "layout": layout}
 
 
 def _as_figure(drawing: Callable[P, Drawing]) -> Callable[P, go.Figure]:
@@ -207,17 +207,17 @@ line_figure = _as_figure(line_drawing)
 
 
 def _curves(lines: Sequence["Line"], scale: "Scale", opening: Range, bound: Bound) -> tuple[list[dict[str, Any]], bool]:
-    """Return the traces of lines, and True if one further trace, the readout, has the hover texts of all of them.
+    """Return the traces of lines, and True if a further one, the readout, has the hover texts of all of them.
 
-    It is there if the lines have values at different steps.
+    Lines with values at different steps have a readout.
     """
-    # The name of a line with `until` also says where it stops, which the hover text leaves out.
+    # The name of a line with `until` also says where it stops; its `names`, which hover texts have instead, do not.
     names = [" = ".join(line.names) if line.until else line.name for line in lines]
     values = [
         Values(line.x, line.y, scale.clip(line.y), name, line.unit, line.style.color)
         for line, name in zip(lines, names, strict=True)
     ]
-    if not needed(values):
+    if not needs_readout(values):
         return [curve(line, scale, hover_format(opening, bound)) for line in lines], False
     no_hover = {"hoverinfo": "skip", "hovertemplate": None}
     return [*(curve(line, scale, "") | no_hover for line in lines), readout(values, bound)], True
@@ -231,46 +231,49 @@ def opening_range(
 
     view : the part of a log axis that `first_view` returns, or {}; lower values do not extend the range.
     """
-    edges = [edge for line in lines if line.band for edge in (line.low, line.high) if edge is not None]
+    all_edges = [edge for line in lines if line.band for edge in (line.low, line.high)]
+    edges = [edge for edge in all_edges if edge is not None]
     values = scale.clip(np.concatenate([*(line.y for line in lines), *edges, np.array(others, dtype=float)]))
-    values = np.maximum(values, view.get("autorangeoptions", {}).get("clipmin", -np.inf))
+    lowest = view.get("autorangeoptions", {}).get("clipmin", -np.inf)
+    values = np.maximum(values, lowest)
     return y_range(values[np.isfinite(values)], scale.log_y, from_zero, above=_ROOM_ABOVE)
 
 
 def line_ends(
-    lines: Sequence["Line"], span: tuple[float, float], opening: Range, scale: "Scale", frame: float, bound: Bound = ""
+    lines: Sequence["Line"],
+    span: tuple[float, float],
+    y_opening: Range,
+    scale: "Scale",
+    frame_width: float,
+    bound: Bound = "",
 ) -> list[End]:
     """Return the ends of lines with the texts to be written there.
 
-    span, opening : ranges of the horizontal and of the vertical axis.
-    frame : smallest width of the frame in pixels; 0 to have all texts right of it.
+    span : ends of the horizontal axis. frame_width : smallest one in pixels; 0 to have all texts right of the frame.
     """
-    # A value that is negligible next to this size, or below the range of a log axis, is written "≈ 0".
-    axis_size = 1e4 * 10.0**opening.low if opening.log else max(abs(opening.low), abs(opening.high))
+    # `beside` writes "≈ 0" for a value below 1e-4 of this size; on a log axis, for one below the range.
+    axis_size = 1e4 * 10.0**y_opening.low if y_opening.log else max(abs(y_opening.low), abs(y_opening.high))
     left, right = (math.log10(edge) if scale.log_x else edge for edge in span)
-    along = Range(left, right, scale.log_x)
+    x_opening = Range(left, right, scale.log_x)
     ends = []
     for line in lines:
         x, y = max(float(line.x[-1]), line.until), float(scale.clip(line.y[-1:])[0])
-        across = float(along.place(x)) if along.high > along.low else 0.5  # single points are in the middle
+        across = float(x_opening.place(x)) if right > left else 0.5  # single points are in the middle
         text = beside(float(line.y[-1]), axis_size, WRITE[bound])
         number = f"{text} {line.unit}".rstrip() if line.value else ""
-        up = float(np.clip(opening.place(y), 0.0, 1.0))
-        end = End(x, y, across, up, line.name, number, line.style, frame)
-        is_crossed = not end.outside and any(_passes(other, end, along, opening, scale) for other in lines)
+        up = float(np.clip(y_opening.place(y), 0.0, 1.0))
+        end = End(x, y, across, up, line.name, number, line.style, frame_width)
+        is_crossed = not end.outside and any(_crosses(other, end, x_opening, y_opening, scale) for other in lines)
         ends.append(replace(end, crossed=is_crossed))
     return ends
 
 
-def _passes(line: "Line", end: End, along: Range, opening: Range, scale: "Scale") -> bool:
-    """Return whether a line would cross the text that is written to the right of an end.
-
-    along, opening : ranges of the horizontal and of the vertical axis.
-    """
+def _crosses(line: "Line", end: End, x_opening: Range, y_opening: Range, scale: "Scale") -> bool:
+    """Return whether a line would cross the text that is written to the right of an end."""
     right_of_end = int(np.searchsorted(line.x, end.x, side="right"))
     x, y = line.x[right_of_end:], line.y[right_of_end:]
-    is_along_text = along.place(x) * end.frame < end.reach  # both in pixels from the left of the frame
-    distances = np.abs(opening.place(scale.clip(y[is_along_text])) - end.up)  # as shares of the height
+    is_along_text = x_opening.place(x) * end.frame_width < end.reach  # both in pixels from the left of the frame
+    distances = np.abs(y_opening.place(scale.clip(y[is_along_text])) - end.up)  # as shares of the height
     return bool((distances < CLEAR).any())
 
 
@@ -322,7 +325,7 @@ def staircases(lines: Sequence[Line]) -> list[Line]:
     last_step = max((int(line.x[-1]) for line in lines), default=0)
     # A staircase climbs at the first step and right after each computed one.
     edges = [edge for line in lines for edge in (line.x[:1], line.x[:-1] + 1, line.x[-1:])]
-    steps = np.unique(np.concatenate([np.linspace(0, last_step, HELD).astype(int), *edges]))
+    steps = np.unique(np.concatenate([np.linspace(0, last_step, HOVER_POINTS).astype(int), *edges]))
     result = []
     for line in lines:
         has_every_step = len(line.x) == line.x[-1] - line.x[0] + 1
@@ -343,7 +346,7 @@ def downsample(position: np.ndarray, y: np.ndarray) -> np.ndarray:
 
     position : (k,) positions of the points along the axis, ascending (the logarithm of x on a log axis). y : (k,).
     """
-    if len(y) > FLAT and y.min() == y.max():
+    if len(y) > LONG and y.min() == y.max():
         return np.unique(np.linspace(0, len(y) - 1, FEW).round().astype(int))
     if len(y) <= MAX_POINTS:
         return np.arange(len(y))
@@ -371,7 +374,7 @@ def drop_undrawable(line: Line, log_x: bool) -> Line:
         is_drawable &= line.x > 0
     if is_drawable.all():
         return line
-    low, high = (edge if edge is None else edge[is_drawable] for edge in (line.low, line.high))
+    low, high = (None if edge is None else edge[is_drawable] for edge in (line.low, line.high))
     return replace(line, x=line.x[is_drawable], y=line.y[is_drawable], low=low, high=high)
 
 
@@ -401,11 +404,11 @@ def one_band(lines: Sequence[Line], best: str) -> tuple[list[Line], list[str]]:
 
 
 def _coincide(one: Line, other: Line) -> bool:
-    """Return whether two lines with legend entries have one width and kind, and equal points (several) and bands, up to
-    rounding; their colours and dashes differ."""
+    """Return whether two lines have legend entries, one width and kind, and, up to rounding, the same points, at least
+    two, and the same band. Colours and dashes may differ."""
     if not (one.legend and other.legend) or (one.style.reference, one.width) != (other.style.reference, other.width):
         return False
-    if not 1 < len(one.x) == len(other.x) or (one.low is None) != (other.low is None):
+    if len(one.x) != len(other.x) or len(one.x) < 2 or (one.low is None) != (other.low is None):
         return False
     pairs = ((one.x, other.x), (one.y, other.y), (one.low, other.low), (one.high, other.high))
     return all(a is None or b is None or np.allclose(a, b, rtol=1e-9, atol=0.0) for a, b in pairs)
@@ -438,8 +441,9 @@ def first_view(lines: Sequence[Line]) -> dict[str, Any]:
     """
     private_values = np.concatenate([line.y for line in lines if not line.style.reference] or [np.empty(0)])
     drawable_values = private_values[private_values > FLOOR]
-    reach_zero = len(drawable_values) < len(private_values)
-    if not len(drawable_values) or not (reach_zero or any(line.style.reference for line in lines)):
+    reaches_zero = len(drawable_values) < len(private_values)
+    has_reference = any(line.style.reference for line in lines)
+    if not len(drawable_values) or not (reaches_zero or has_reference):
         return {}
     return {"autorangeoptions": {"clipmin": float(max(FLOOR, 0.01 * drawable_values.min()))}}  # two decades below
 
@@ -455,15 +459,18 @@ def _clip_notes(lines: Sequence[Line], log_y: bool, opening: Range) -> list[str]
     notes = []
     if any(line.y.min() < floor for line in lines):
         is_in_view = not log_y or opening.low <= math.log10(floor)
-        shown = f"shown at {short(floor, 6)}" if is_in_view else "are below the frame"
-        notes.append(f"values below {short(floor, 6)} {shown}")
+        where = f"shown at {short(floor, 6)}" if is_in_view else "are below the frame"
+        notes.append(f"values below {short(floor, 6)} {where}")
     if any(line.y.max() > CEILING for line in lines):
         notes.append(f"values above {short(CEILING, 6)} shown at {short(CEILING, 6)}")
     return notes
 
 
 def curve(line: Line, scale: Scale, value: str) -> dict[str, Any]:
-    """Return plotly's trace of a line. value : plotly's template that writes the value in the hover text."""
+    """Return plotly's trace of a line, whose `meta` has the names of the lines that it represents, if any are given.
+
+    value : plotly's template that writes the value in the hover text.
+    """
     width = min(line.width, 1.5) if line.style.reference else line.width  # references are quiet
     stroke = {"color": line.style.color, "dash": line.style.dash, "width": width}
     if line.held:
@@ -483,24 +490,25 @@ def curve(line: Line, scale: Scale, value: str) -> dict[str, Any]:
 
 
 def _level(line: Line) -> dict[str, Any]:
-    """Return the shape of the level row of dots that leads from the last point of a line to `until`, and its label."""
+    """Return the shape of a level row of dots from the last point of a line to x = `until`, where its label is."""
     stroke = {"color": line.style.color, "width": 2, "dash": "2px,8px"}  # no line has so few dots
     ends = {"x0": float(line.x[-1]), "x1": line.until, "y0": float(line.y[-1]), "y1": float(line.y[-1])}
     return {"name": "level", "type": "line", "xref": "x", "yref": "y", "line": stroke, **ends}
 
 
 def vertical_line_parts(
-    turns: Sequence[VerticalLine], log_x: bool = False
+    lines: Sequence[VerticalLine], log_x: bool = False
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return plotly's annotations and shapes of vertical lines; texts are near the top: falling lines leave room."""
     texts, shapes = [], []
-    for turn in turns:
-        x = math.log10(turn.x) if log_x else turn.x  # plotly takes logarithms for texts, but plain numbers for shapes
-        anchor = {"name": "turn", "x": x, "xref": "x", "xanchor": turn.side, "y": 1, "yref": "paper", "yanchor": "top"}
-        anchor |= {"xshift": 3 if turn.side == "left" else -3, "yshift": -18}  # below the mark "not private"
-        texts.append(anchor | {"text": turn.label, "showarrow": False, "font": {"size": style.TEXT}})
-        ends = {"x0": turn.x, "x1": turn.x, "xref": "x", "y0": 0, "y1": 1, "yref": "paper"}
-        shapes.append({"name": "turn", "type": "line", **ends, "line": {"color": style.GREY, "width": 1}})
+    for line in lines:
+        x = math.log10(line.x) if log_x else line.x  # plotly takes logarithms for texts, but plain numbers for shapes
+        anchor = {"name": "vertical", "x": x, "xref": "x", "xanchor": line.side, "y": 1, "yref": "paper"}
+        anchor |= {"yanchor": "top", "yshift": -18}  # below the mark "not private"
+        anchor["xshift"] = 3 if line.side == "left" else -3
+        texts.append(anchor | {"text": line.label, "showarrow": False, "font": {"size": style.TEXT}})
+        ends = {"x0": line.x, "x1": line.x, "xref": "x", "y0": 0, "y1": 1, "yref": "paper"}
+        shapes.append({"name": "vertical", "type": "line", **ends, "line": {"color": style.GREY, "width": 1}})
     return texts, shapes
 
 
@@ -579,11 +587,11 @@ def on_curve(x: np.ndarray, y: np.ndarray, values: Mapping[str, float], color: s
         height = float(np.exp(np.interp(math.log(value), np.log(x), np.log(np.maximum(y, FLOOR)))))
         text = f"{' = '.join(names)} {short(value)}"
         is_falling = np.interp(1.05 * value, x, y) <= np.interp(value, x, y)  # from here to a little further right
-        # On the side with room: above a falling curve, below a rising one, or to the left for a first mark whose text
-        # does not reach the axis, in a frame of 230 pixels, as on a phone, with 7 for a letter.
-        share = math.log(value / x[0]) / math.log(x[-1] / x[0])  # of the frame that is to the left
-        is_left = not marks and 230 * share > 7 * len(text)
-        side = "top right" if is_falling else "top left" if is_left else "bottom right"
+        # Left of the first mark there is room for a text that fits the frame of a phone, 230 pixels at 7 for a letter.
+        share_to_left = math.log(value / x[0]) / math.log(x[-1] / x[0])
+        has_room_to_left = not marks and 230 * share_to_left > 7 * len(text)
+        rising_side = "top left" if has_room_to_left else "bottom right"  # where a rising curve leaves room
+        side = "top right" if is_falling else rising_side
         marks.append(Mark(value, height, text, color, label=text, side=side))
     return marks
 

@@ -43,13 +43,13 @@ def small_multiples(
     with_bands = [replace(line, band=True) for line in visible]
     opening = opening_range(with_bands, others=(), scale=scale, view=view, from_zero=False)
     all_notes = [*notes, style.mark_text(not_private)] if not_private else notes
-    frame = style.layout(axes, notes=all_notes, opening=opening)
+    layout = style.layout(axes, notes=all_notes, opening=opening)
     height = rows * _PANEL + (rows - 1) * _ABOVE
-    frame["margin"] |= {"t": frame["margin"]["t"] + _ABOVE}
-    frame |= {"height": height + frame["margin"]["t"] + style.BOTTOM, "showlegend": False}
-    for note in frame["annotations"]:
+    layout["margin"] |= {"t": layout["margin"]["t"] + _ABOVE}
+    layout |= {"height": height + layout["margin"]["t"] + style.BOTTOM, "showlegend": False}
+    for note in layout["annotations"]:
         note["yshift"] = _ABOVE - 6  # above the names of the panels, and a little into their row
-    x_axis, y_axis = frame.pop("xaxis"), frame.pop("yaxis") | view
+    x_axis, y_axis = layout.pop("xaxis"), layout.pop("yaxis") | view
     traces: list[dict[str, Any]] = []
     parts = columns + (columns - 1) * _BETWEEN  # the figure's width, in widths of a panel
     for i, line in enumerate(panels):
@@ -73,7 +73,7 @@ def small_multiples(
         up |= {"title": {"text": axes.y if column == 0 and row == rows // 2 else ""}}  # once, in the middle row
         if i:  # zooms with the first panel
             across["matches"], up["matches"] = "x", "y"
-        frame |= {f"xaxis{number}": across, f"yaxis{number}": up}
+        layout |= {f"xaxis{number}": across, f"yaxis{number}": up}
         name = label_lines(line.name, short(float(line.y[-1])), width=99)[0]  # so wide that all is in one line
-        frame["annotations"].append(style.panel_name(name, left, top))
-    return go.Figure({"data": traces, "layout": frame})
+        layout["annotations"].append(style.panel_name(name, left, top))
+    return go.Figure({"data": traces, "layout": layout})

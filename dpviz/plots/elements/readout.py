@@ -25,7 +25,7 @@ class Values(NamedTuple):
     color: str
 
 
-def needed(lines: Sequence[Values]) -> bool:
+def needs_readout(lines: Sequence[Values]) -> bool:
     """Return whether, between the ends of some line, another line has a value at a step where that line has none."""
     steps = _all_steps(lines)
     for line in lines:
@@ -38,7 +38,8 @@ def needed(lines: Sequence[Values]) -> bool:
 def readout(lines: Sequence[Values], bound: Bound = "") -> dict[str, Any]:
     """Return an invisible trace with the hover texts of all lines, for at most MAX_STEPS steps."""
     steps = _all_steps(lines)
-    steps = steps[np.unique(np.linspace(0, len(steps) - 1, min(len(steps), MAX_STEPS)).round().astype(int))]
+    evenly_spaced = np.linspace(0, len(steps) - 1, min(len(steps), MAX_STEPS)).round().astype(int)  # indices
+    steps = steps[np.unique(evenly_spaced)]
     texts: list[list[str]] = [[] for _ in steps]
     heights = np.empty(len(steps), dtype=np.float32)
     for line in lines:

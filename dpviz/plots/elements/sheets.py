@@ -46,7 +46,7 @@ class FixedAxis:
         else:
             span = self.high - self.low
             power = 10.0 ** np.floor(np.log10(span))
-            # The smallest of these steps of which at most six fit. Of the largest at most five do: span < 10 power.
+            # The smallest of these steps that fits the span at most six times, as the last always does: span < 10 power
             step = power * next(share for share in (0.2, 0.5, 1.0, 2.0) if span / (share * power) <= 6)
             values = np.arange(np.ceil(self.low / step - 1e-9), np.floor(self.high / step + 1e-9) + 1)
             values = values * step + 0.0  # no -0

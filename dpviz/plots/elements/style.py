@@ -50,7 +50,7 @@ _ABOVE = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "xanchor": "left", "
     "yshift": 8,  # above the uppermost number of the axis
 }
 _NOTE = {"opacity": 0.8} | _ABOVE
-FRAME = 48  # number of letters of small print that fit the width of a frame
+FRAME_LETTERS = 48  # number of letters of small print that fit the width of a frame
 _NOT_PRIVATE = {"name": "not private", "showarrow": False, "align": "left"} | {
     "xref": "paper",
     "yref": "paper",
@@ -130,7 +130,8 @@ def layout(
     legend_entries : number of entries in the legend; there is none for fewer than two. Many entries make the figure
         higher, but not the axes smaller. height : pixels without these.
     """
-    legend_rows = -(-legend_entries // 3)  # three entries fit a row of a chart in one of two columns
+    mark_lines = wrap(mark_text(not_private), FRAME_LETTERS)
+    legend_rows = -(-legend_entries // 3)  # rounded up: three entries fit a row of a chart in one of two columns
     y_axis = axis(axes.y, axes.log_y, opening)
     if axes.from_zero:
         y_axis["rangemode"] = "tozero"
@@ -139,7 +140,7 @@ def layout(
         "margin": {"l": 48, "r": 16, "t": top_margin(notes, axes.y), "b": BOTTOM},
         "annotations": [
             *([_NOTE | {"text": "<br>".join(notes)}] if notes else []),
-            *([_NOT_PRIVATE | {"text": "<br>".join(wrap(mark_text(not_private), FRAME))}] if not_private else []),
+            *([_NOT_PRIVATE | {"text": "<br>".join(mark_lines)}] if not_private else []),
         ],
         "shapes": [],
         "hovermode": "x unified",
@@ -149,7 +150,7 @@ def layout(
         "uirevision": f"{axes.x}|{axes.y}",  # zoom and hidden lines survive new data on the same axes
         "xaxis": axis(axes.x, axes.log_x) | {"unifiedhovertitle": {"text": f"{axes.x} = %{{x:,.5~r}}"}},
         "yaxis": y_axis,
-    } | ({"meta": axes.bound} if axes.bound else {})
+    } | ({"meta": axes.bound} if axes.bound else {})  # by which `words` rounds heights
 
 
 def privacy_mark(curves: Mapping[str, Privacy]) -> bool | str:
@@ -170,9 +171,9 @@ def privacy_mark(curves: Mapping[str, Privacy]) -> bool | str:
     return "; ".join(texts)
 
 
-def mark_text(curves: bool | str) -> str:
-    """Return the text of the mark inside the frame: about all curves if `curves` is True, else the text itself."""
-    return f"◉ {curves}" if isinstance(curves, str) else "◉ not private: reads the raw data"
+def mark_text(not_private: bool | str) -> str:
+    """Return the text of the mark inside the frame: about all curves if the argument is True, else the text itself."""
+    return f"◉ {not_private}" if isinstance(not_private, str) else "◉ not private: reads the raw data"
 
 
 def say_condition(figure: go.Figure, condition: str) -> None:
@@ -184,25 +185,24 @@ def say_condition(figure: go.Figure, condition: str) -> None:
 
 def top_margin(notes: Sequence[str], title: str = "") -> int:
     """Return the pixels above the axes: room for the title of the vertical one, and for small print."""
-    return 12 + ROW * (len(notes) + len(wrap(title, FRAME)))
+    return 12 + ROW * (len(notes) + len(wrap(title, FRAME_LETTERS)))
 
 
 def y_title(title: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, Any]:
     """Return the title of the vertical axis as an upright annotation, above the frame and the notes that are there.
 
-    title, layout : parts of a figure's specification: the title of its y axis, not typeset yet as its markup takes no
-        room, and its layout.
+    title, layout : parts of a figure's specification: the title of its y axis, without markup, whose letters would
+        count when the title is wrapped, and its layout.
     """
     size = title.get("font", {}).get("size", TEXT)
     factor = size / TEXT  # above 1 where a figure is enlarged for a lecture hall
-    anchor = "paper", 1, "bottom"  # of the notes above the frame
-    notes = [note for note in layout.get("annotations", ()) if tuple(map(note.get, ("yref", "y", "yanchor"))) == anchor]
-    without_notes = factor * _ABOVE["yshift"]
-    yshift = max(
-        (factor * ROW * (note["text"].count("<br>") + 1) + note.get("yshift", 0) for note in notes),
-        default=without_notes,
-    )
-    text = {"name": "title", "text": markup("<br>".join(wrap(title["text"], FRAME))), "font": {"size": size}}
+    heights = []  # pixels from the frame to the upper edge of each note above it
+    for note in layout.get("annotations", ()):
+        if (note.get("yref"), note.get("y"), note.get("yanchor")) == ("paper", 1, "bottom"):
+            rows = note["text"].count("<br>") + 1
+            heights.append(factor * ROW * rows + note.get("yshift", 0))
+    yshift = max(heights, default=factor * _ABOVE["yshift"])
+    text = {"name": "title", "text": markup("<br>".join(wrap(title["text"], FRAME_LETTERS))), "font": {"size": size}}
     return _ABOVE | text | {"xshift": factor * _ABOVE["xshift"], "yshift": yshift}
 
 
@@ -283,6 +283,7 @@ def browser_figure(drawing: dict[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = _typeset(drawing)
     figure_layout = result["layout"]
     titles = [axis.setdefault("title", {}) for name, axis in figure_layout.items() if name.startswith("yaxis")]
+    # Of several panels only one axis has a title. It is taken without markup: `y_title` wraps it before typesetting.
     raw_titles = (axis.get("title", {}) for name, axis in drawing["layout"].items() if name.startswith("yaxis"))
     title = next((title for title in raw_titles if title.get("text")), None)
     is_heat_map = bool(result["data"]) and result["data"][0]["type"] == "heatmap"  # no room above its panels

@@ -38,16 +38,19 @@ def alt_text(figure: go.Figure | Drawing) -> str:
     # In small multiples a reference is drawn in the panels of other lines only; there it is marked AGAIN.
     visible_traces = (trace for trace in named_traces if trace["showlegend"] is not False or trace["meta"] == AGAIN)
     traces = list({trace["name"]: trace for trace in visible_traces}.values())  # each name once
+    lines = [trace for trace in traces if _is_line(trace)]
     if any(trace["stackgroup"] for trace in traces):
         parts = sorted(traces, key=lambda trace: -float(trace["y"][-1]))  # the largest first
         ends = (f"{_plain(part['name'])} {short(float(part['y'][-1]))}" for part in parts)
         sentences = [f"{y_title}, at the end: {', '.join(ends)}"]
-    elif lines := [trace for trace in traces if _is_line(trace)]:
-        sentences = _lines(lines, y_title, x_title.removeprefix("Number of "), layout.get("meta", ""))
+    elif lines:
+        bound = layout.get("meta", "")  # as `style.layout` sets it
+        sentences = _lines(lines, y_title, x_title.removeprefix("Number of "), bound)
     else:
         counts = (f"{_plain(trace['name'])} {len(trace['x']):,}" for trace in traces)
         sentences = [f"{y_title or x_title}, points: {', '.join(counts)}"]
-    marks = [_plain(text) for trace in all_traces if _is_mark(trace) for text in trace["hovertext"] or trace["text"]]
+    mark_traces = [trace for trace in all_traces if _is_mark(trace)]
+    marks = [_plain(text) for trace in mark_traces for text in trace["hovertext"] or trace["text"]]
     if len(marks) > MAX_MARKS:
         marks = [*marks[:MAX_MARKS], "and more"]
     if marks:
@@ -60,7 +63,7 @@ def _lines(lines: Sequence[Drawing], y_title: str, x_title: str, bound: Bound) -
     highest, and where the two lowest cross."""
 
     def write(y: float) -> str:
-        # y is in single precision: a bound is rounded to its digits first, so that it is not rounded away once more.
+        # A bound was rounded before the figure was drawn; single precision has moved it since, so it is rounded back.
         return WRITE[bound](float(f"{y:.{BOUND_DIGITS}g}")) if bound else short(y)
 
     ends = {_plain(line["name"]): float(line["y"][-1]) for line in lines}
@@ -100,7 +103,8 @@ def _crossing(one: Drawing, other: Drawing, x_title: str) -> list[str]:
     if not len(crossings):
         return []
     times = "" if len(crossings) == 1 else f" {len(crossings)} times, last"
-    return [f"{names} cross{times} at {x_title} = {short(float(x[crossings[-1] + 1]))}"]
+    first_after = float(x[crossings[-1] + 1])  # where the new order is seen first
+    return [f"{names} cross{times} at {x_title} = {short(first_after)}"]
 
 
 def _bars(traces: Sequence[Drawing], title: str) -> str:
@@ -120,7 +124,7 @@ def _heat(traces: Sequence[Drawing], x_title: str, y_title: str) -> str:
     """Return the lowest and the highest cell of every panel in words."""
     sentences = []
     for trace in traces:
-        cells = np.asarray(trace["customdata"], dtype=float)
+        cells = np.asarray(trace["customdata"], dtype=float)  # the values; "z", the colours, may be their logarithms
         if np.isnan(cells).all():
             continue
         ends = []
@@ -134,7 +138,8 @@ def _heat(traces: Sequence[Drawing], x_title: str, y_title: str) -> str:
 
 def _is_line(trace: Drawing) -> bool:
     """Return whether a trace is a line. A line of a single point is drawn as a marker without a symbol of its own."""
-    return "lines" in (trace["mode"] or "") or (len(trace["x"]) == 1 and "symbol" not in (trace["marker"] or {}))
+    is_single_point = len(trace["x"]) == 1 and "symbol" not in (trace["marker"] or {})
+    return is_single_point or "lines" in (trace["mode"] or "")
 
 
 def _is_mark(trace: Drawing) -> bool:

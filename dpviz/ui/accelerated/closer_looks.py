@@ -56,7 +56,7 @@ def _accountants(panel: Panel, view: PlanView, delta: float) -> None:
         "The same releases, read by different accountants. Each is an upper bound; the lowest one holds. δ is set "
         "under “Privacy”."
     )
-    charts.show(plan_figures.accountant_curves(plan, delta, words=caption), panel.key("chart_accountants"))
+    charts.show(plan_figures.accountant_curves(plan, delta, remark=caption), panel.key("chart_accountants"))
 
 
 def _decomposition(panel: Panel, view: PlanView) -> None:

@@ -21,7 +21,7 @@ from dpviz.families.accelerated.algorithms import GradientMethod, ScheduleCompar
 from dpviz.families.accelerated.planning import assumed_constants
 from dpviz.numbers import short, short_up
 from dpviz.plots import plan_figures
-from dpviz.plots.clouds import Background
+from dpviz.plots.clouds import Ground
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.problems.base import ProblemSpecification, SmoothFacts
@@ -117,7 +117,7 @@ def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
         purchase.note_origin(value, cost=None)  # notes a value from a link as an estimate
         st.badge("estimated from the data: not private", icon=":material/visibility:", color="orange")
         compute = partial(planning.estimated_smoothness, problem, tables)
-        st.button("Estimate L", key=panel.key("estimate"), on_click=purchase.keep, args=(None, compute))  # at no cost
+        st.button("Estimate L", key=panel.key("estimate"), on_click=purchase.write, args=(None, compute))  # at no cost
     elif source == "released":
         cost = fields["smoothness_cost"]
         if cost is not None:
@@ -146,14 +146,14 @@ def _by_origin(panel: Panel, purchase: PrivateFact, fields: dict[str, Any], valu
     """
     cost, source = purchase.cost_of(value), fields["smoothness_source"]
     if purchase.is_estimate(value):
-        explain.mark_taken("this L", panel.key("knew_smoothness"), on_known=purchase.known, args=(value,))
+        explain.mark_taken("this L", panel.key("knew_smoothness"), on_known=purchase.forget_origin, args=(value,))
         return {**fields, "smoothness_source": "estimated", "smoothness_cost": None}
     if cost is not None:
         if source == "declared":
             st.caption(f"This L was released: it stays paid for, with ε_L = {short_up(cost)}.")
         return {**fields, "smoothness_source": "released", "smoothness_cost": cost}
     if source == "declared":
-        purchase.typed(value)
+        purchase.note_declared(value)
     elif purchase.is_typed(value):
         say_typed("L")
         return {**fields, "smoothness_source": "declared", "smoothness_cost": None}
@@ -179,7 +179,7 @@ MENU = problem_menu.ProblemMenu(
     help="What the algorithms learn from. Your own file stays on this server.",
     expanders=(EXPANDER,),
     upload_defaults=UPLOADS,
-    more=_draw_smoothness,
+    draw_more=_draw_smoothness,
     complete=_with_smoothness,
 )
 
@@ -218,7 +218,7 @@ class AcceleratedPage(FamilyPage):
     prefix = "accel"
     package = accelerated
     by_name = ("schedule", "horizon")
-    words = texts.WORDS
+    full_names = texts.WORDS
     default_methods = presets.DEFAULT_METHODS
     problems = MENU
 
@@ -274,7 +274,7 @@ class AcceleratedPage(FamilyPage):
         """Yield charts of the noise in each step, of the privacy spent, of the error bounds along the steps, and of the
         error bound at the end against the number of steps T."""
         caption = "Noise added to each coordinate of the mean gradient."
-        chart = plan_figures.noise_schedule(view.plans, view.styles, words=caption)
+        chart = plan_figures.noise_schedule(view.plans, view.styles, caption)
         yield replace(chart, handles=_handles(view))
         yield page_plan.privacy_spent(view)
         predictions: Theory = view.theory
@@ -358,20 +358,20 @@ class AcceleratedPage(FamilyPage):
 
     # ---------------------------------------------------------------------------------------------------- during a run
 
-    def ground(self, run: Run, x: FixedAxis, y: FixedAxis) -> Background | None:
+    def ground(self, run: Run, x: FixedAxis, y: FixedAxis) -> Ground | None:
         """Return the map of the objective below the runs, on a grid over both axes: of a quadratic, or of a model that
         is quick to evaluate; None for others."""
         grid = [np.linspace(axis.low, axis.high, GROUND_POINTS) for axis in (x, y)]
         facts = run.experiment.problem.facts()
         assert isinstance(facts, SmoothFacts)
         if facts.eigenvalues:
-            return figures.quadratic_background(facts, *grid)
-        # `model_background` evaluates the objective at KNOTS points along each axis, and interpolates between them.
+            return figures.quadratic_ground(facts, *grid)
+        # `model_ground` evaluates the objective at KNOTS points along each axis, and interpolates between them.
         seconds = figures.KNOTS**2 * evaluation_seconds(facts.n, facts.d)
         if not isinstance(run.experiment.problem, LinearModel) or seconds > GROUND_SECONDS:
             return None
         assert isinstance(run.problem, LinearProblem)
-        return figures.model_background(run.problem, *grid)
+        return figures.model_ground(run.problem, *grid)
 
     def region(self, run: Run, arm: Arm) -> tuple[np.ndarray, np.ndarray] | None:
         """Return the ellipses that hold about 90 % of an arm's runs, on a quadratic; None elsewhere."""

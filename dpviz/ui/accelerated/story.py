@@ -7,7 +7,7 @@ from dpviz.experiments.results import quantiles
 from dpviz.families.accelerated import story
 from dpviz.numbers import short, short_up
 from dpviz.plots import clouds, planner_figures
-from dpviz.plots.clouds import Animation, Background, Trajectories
+from dpviz.plots.clouds import Animation, Ground, Walk
 from dpviz.plots.elements import style
 from dpviz.plots.elements.chart import Chart
 from dpviz.privacy.budgets import PureDP
@@ -76,18 +76,18 @@ def _walked(epsilon: float) -> tuple[Animation, dict[str, float]]:
     median_texts = [short(height) for height in clouds.values_at_steps(height_steps, medians, steps)]
     color, last = style.PALETTE["private"], int(steps[-1])
     # Without noise all replicates are the same, so one point is enough for the reference.
-    walk = Trajectories(
+    walk = Walk(
         story.PRIVATE,
         color,
         positions,
         last,
-        other_places=reference[:, :1],
-        other_label=story.REFERENCE,
+        reference_points=reference[:, :1],
+        reference=story.REFERENCE,
         median=median_texts,
     )
     coordinates, ground_heights = story.ground()
-    ground = Background(coordinates, coordinates, ground_heights)
-    axes = clouds.axes_of_background(("First parameter", "Second parameter"), ground)
+    ground = Ground(coordinates, coordinates, ground_heights)
+    axes = clouds.axes_of_ground(("First parameter", "Second parameter"), ground)
     return Animation(steps, [walk], *axes, metric="height", ground=ground), end_heights
 
 

@@ -214,12 +214,12 @@ class _Screen(PageBody):
         ready = None if self.auditing is None else StartableAudit(self.auditing)
         verdict, foot = st.container(), st.container(horizontal=True, vertical_alignment="center")
         with self.tools:
-            active = run_panel.bar(panel, texts.TITLE, ready, switch=foot.container(width="content"))
+            active = run_panel.bar(panel, texts.TITLE, ready, switch_area=foot.container(width="content"))
         with verdict:
             # A verdict on the present settings, where it is shown, describes the case itself.
             if self.auditing is not None and (self.run is None or self.is_outdated or not self.shows(self.run)):
                 st.markdown(describe(self.auditing))
-            run_panel.show_live(page, active, self._show_verdict, none=texts.NONE)
+            run_panel.show_live(page, active, self._show_verdict, if_none=texts.NONE)
         with foot:
             link = st.container(width="content")
         if not active:
@@ -341,7 +341,7 @@ class _Screen(PageBody):
             results.show_tests(run.auditing, run.progress)
             return None
 
-        run_panel.draw_repeatedly(self.panel.key("evidence_look"), draw, on_look=lambda: None)
+        run_panel.draw_repeatedly(self.panel.key("evidence_look"), draw, before_redraw=lambda: None)
         _single_run(self.panel)
 
     def _take_away(self) -> None:

@@ -22,7 +22,7 @@ from dpviz.families.bayesian_optimization.forecast import Forecast, forecast
 from dpviz.families.bayesian_optimization.posterior_slice import POINTS, PosteriorSlice, slice_along
 from dpviz.numbers import short
 from dpviz.plots import clouds, plan_figures
-from dpviz.plots.clouds import Background
+from dpviz.plots.clouds import Ground
 from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.plots.elements.style import arm_styles
@@ -36,7 +36,7 @@ from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import hero, results
 from dpviz.ui.experiment import plan as page_plan
 from dpviz.ui.experiment.page import FamilyPage
-from dpviz.ui.experiment.plan import PlanView, Shown
+from dpviz.ui.experiment.plan import Charts, PlanView
 from dpviz.ui.experiment.problem_menu import UPLOAD, Menu, ProblemEntry, ProblemMenu, Source, generators, setting_names
 from dpviz.ui.experiment.results import CurveOptions
 from dpviz.ui.experiment.run import Run, problem_key
@@ -103,7 +103,7 @@ class TuningPage(FamilyPage):
     prefix = "tuning"
     package = bayesian_optimization
     by_name = algorithms.BY_NAME
-    words = texts.WORDS
+    full_names = texts.WORDS
     default_methods = presets.DEFAULT_METHODS
     references = "GIBO, and GD beside DP-GD: the same steps without noise, so without privacy."
     data_heading = "Model and data"
@@ -199,7 +199,7 @@ class TuningPage(FamilyPage):
             partial(_ground, run),
             arm_styles(run.experiment.arms),
             (across, up),
-            what="validation loss",
+            objective_name="validation loss",
             heading="The validation loss below the runs",
             caption=f"{texts.LANDSCAPE} **Not private**: it reads the validation losses.",
         )
@@ -214,7 +214,7 @@ class TuningPage(FamilyPage):
             return None
         trace = run.job.trace.visible(diagnostics)
         if LOSS not in trace.metrics:
-            return hero.curves(run, diagnostics, most=len(presets.METHODS))
+            return hero.curves(run, diagnostics, max_private=len(presets.METHODS))
         metric, axis_name = trace.metrics[LOSS], "trainings"
         draw = partial(figures.by_trainings, ended=run.job.state == "done", height=hero.HEIGHT)
         styles = arm_styles(run.experiment.arms)
@@ -229,7 +229,7 @@ class TuningPage(FamilyPage):
             figure, note = draw(trace, LOSS, styles, spent, title)
         else:
             figure, note = draw(trace, LOSS, styles)
-        privacy = results.privacy(metric, trace, run.experiment)
+        privacy = results.privacy_sentence(metric, trace, run.experiment)
         caption = " ".join(filter(None, (explain.spread_sentence(run.experiment.replicates), note, privacy)))
         alt = f"{metric.label} against {axis_name}, one line per method"
         return Chart(figure, metric.label, alt, caption, provenance(trace.statuses(metric).values()))
@@ -257,7 +257,7 @@ class TuningPage(FamilyPage):
                 sentences.append(texts.beaten(label, better=ends[label] < gibo_end, chance=may_be_chance))
         return headline._replace(sentence=" ".join(sentences))
 
-    def ground(self, run: Run, *_axes: FixedAxis) -> Background | None:
+    def ground(self, run: Run, *_axes: FixedAxis) -> Ground | None:
         """Return the loss below the runs, over the whole box of both settings; None where it cannot be drawn.
 
         The further arguments, the axes of the runs, do not matter.
@@ -270,7 +270,7 @@ class TuningPage(FamilyPage):
         """Return options that draw the number of evaluations per step second."""
         return CurveOptions(second=BATCH_SIZE.name)
 
-    def draw_results(self, panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
+    def draw_results(self, panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Charts:
         """Draw the length of a step's gradient next to its noise, the paths of two settings, and after the run the
         released settings, and the Gaussian process along one setting; return the charts for the download."""
         left, right = st.columns(2, gap="medium")
@@ -331,13 +331,13 @@ def facts_of(planned: PlanView | Run) -> TuningFacts:
 
 
 @st.cache_resource(max_entries=8, scope="session", show_spinner=False, hash_funcs={Run: problem_key})
-def _ground(run: Run) -> Background:
+def _ground(run: Run) -> Ground:
     """Compute the mean validation loss over both settings, at as many points as GROUND seconds of trainings allow."""
     facts = facts_of(run)
     # Along each setting; a training that takes no time at all must not divide by zero.
     points = int(np.clip(np.sqrt(GROUND / max(facts.training_seconds, 1e-9)), MIN_POINTS, MAX_POINTS))
     low, high = facts.box
-    return clouds.objective_background(run.problem, *(np.linspace(low[j], high[j], points) for j in range(2)))
+    return clouds.objective_ground(run.problem, *(np.linspace(low[j], high[j], points) for j in range(2)))
 
 
 # ---------------------------------------------------------------------------------------------------------- the results
@@ -352,7 +352,7 @@ def _gibo(run: Run, trace: Trace) -> Arm | None:
     return None
 
 
-def _signal(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
+def _signal(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Charts:
     """Draw the length of the first DP-GIBO's gradient in each step, next to its noise and bias; return the chart."""
     arm = _gibo(run, trace)
     if arm is None:

@@ -23,7 +23,7 @@ from dpviz.ui.budget_planner import tabs, texts
 from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import CURRENCIES
-from dpviz.ui.experiment.plan import Shown
+from dpviz.ui.experiment.plan import Charts
 from dpviz.ui.markdown import escape_sentence
 
 SHARED = ("rows", "noise", "clip", "iterations")  # fields that a bound takes from the noisy means
@@ -69,7 +69,7 @@ def _build(cls: type[ErrorBound], means: NoisyMeans, values: Mapping[str, Any]) 
 
 def answer(
     panel: Panel, means: NoisyMeans, budget: Budget, wanted: float, head: DeltaGenerator, by_rows: bool
-) -> Shown:
+) -> Charts:
     """Draw the answer: the error of the model or the rows that it needs, and the noise of its steps; return the chart.
 
     wanted : the largest acceptable error. head : container for the answer. by_rows : true to draw the rows needed.
@@ -95,7 +95,7 @@ def answer(
             return []
 
 
-def _show_error(panel: Panel, bound: ErrorBound, rows: int, budget: Budget, wanted: float, noise: str) -> Shown:
+def _show_error(panel: Panel, bound: ErrorBound, rows: int, budget: Budget, wanted: float, noise: str) -> Charts:
     """Draw a sentence with the error that is proven at this budget, and a chart of the error at other budgets.
 
     rows : the number of rows. wanted : the largest acceptable error. noise : a sentence on the noise of a step.
@@ -119,7 +119,7 @@ def _show_error(panel: Panel, bound: ErrorBound, rows: int, budget: Budget, want
     )
 
 
-def _show_rows(panel: Panel, bound: ErrorBound, rows: int, budget: Budget, wanted: float, noise: str) -> Shown:
+def _show_rows(panel: Panel, bound: ErrorBound, rows: int, budget: Budget, wanted: float, noise: str) -> Charts:
     """Draw a sentence with the rows needed for the error `wanted`, and a chart of the error at numbers of rows around.
 
     rows : the number of rows at hand. noise : a sentence on the noise of a step.
@@ -168,7 +168,7 @@ def _by_budget(bound: ErrorBound, budget: Budget, points: int, times: float) -> 
     return amounts, np.array(errors)
 
 
-def show_required_budget(panel: Panel, means: NoisyMeans, target: float, delta: float) -> Shown:
+def show_required_budget(panel: Panel, means: NoisyMeans, target: float, delta: float) -> Charts:
     """Draw the controls of the error bound, the smallest budget that proves the error `target`, and what else reduces
     the error; return the chart. delta : δ of a budget in (ε, δ)."""
     st.caption(texts.ACCURACY)
@@ -184,7 +184,7 @@ def show_required_budget(panel: Panel, means: NoisyMeans, target: float, delta: 
         return _show_smallest(_build(cls, means, values), target, CURRENCIES[currency], delta)
 
 
-def _show_smallest(bound: ErrorBound, target: float, currency: type[Budget], delta: float) -> Shown:
+def _show_smallest(bound: ErrorBound, target: float, currency: type[Budget], delta: float) -> Charts:
     """Draw the smallest budget in a currency that proves the error `target`, with a chart around it; return the chart.
 
     It comes with its number of steps, the error that remains without privacy, and the changes that halve the error.

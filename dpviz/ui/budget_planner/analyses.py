@@ -43,7 +43,7 @@ from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.budget_planner.editing import MAX_ROWS, EditedTable, Row
 from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import Panel, Settings
-from dpviz.ui.experiment.plan import Shown
+from dpviz.ui.experiment.plan import Charts
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.markdown import column_configs, escape_name, escape_sentence, show_table
 from dpviz.ui.terms import TERMS
@@ -97,7 +97,7 @@ def show_plan(
     wanted: float,
     head: DeltaGenerator | None,
     question: str,
-) -> tuple[Shown, Releases]:
+) -> tuple[Charts, Releases]:
     """Draw the table of analyses, the noise and the share of each, and their cost together; return charts and releases.
 
     means : gives the number of rows and of rows per person, and the neighbours. delta : δ at which ε is stated.
@@ -116,7 +116,7 @@ def show_plan(
     if plan.from_data:
         with st.container(horizontal=True, vertical_alignment="center"):
             explain.mark_taken("Proposals", f"{table.key}_knew", _know, (table,))
-    figures: Shown = []
+    figures: Charts = []
     if head is not None:
         with head:
             figures = _show_verdict(panel, plan, budget, wanted, question)
@@ -135,7 +135,7 @@ def show_plan(
 
 def answer(
     panel: Panel, means: NoisyMeans, budget: Budget, wanted: float, head: DeltaGenerator, question: str
-) -> Shown:
+) -> Charts:
     """Draw only the answer, for when the table of analyses is not drawn; return its chart.
 
     The arguments are those of `show_plan`.
@@ -216,7 +216,7 @@ def _plan(means: NoisyMeans, rows: Sequence[Row], settings: Mapping[str, str]) -
     ).build()
 
 
-def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, relative: float, question: str) -> Shown:
+def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, relative: float, question: str) -> Charts:
     """Draw a sentence that says if the budget is enough, and the chart that answers the question.
 
     relative : the largest acceptable error, as a share, of those statistics for which none is declared. The rows that a
@@ -277,7 +277,7 @@ def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, relative: float,
     )
 
 
-def _show_sources(panel: Panel, planned: Sequence[PlannedStatistic]) -> Shown:
+def _show_sources(panel: Panel, planned: Sequence[PlannedStatistic]) -> Charts:
     """Draw the chart of what each statistic is off by: its sample, clipping, and noise."""
 
     def percents(error: Callable[[PlannedStatistic], float | None]) -> dict[str, float]:

@@ -15,7 +15,7 @@ from dpviz.ui.budget_planner import ABOUT, ANALYSES, SOLVED, accuracy, analyses,
 from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import PageBody, Panel, Settings, draw_errors
 from dpviz.ui.experiment import controls, guarantee
-from dpviz.ui.experiment.plan import Shown
+from dpviz.ui.experiment.plan import Charts
 
 # Options of the page's choices, by value: what is asked of the releases, and what is solved for.
 ATTACKER = {"people": "Of 100 people", "curve": "Trade-off curve"}  # pictures of what an attacker can do
@@ -29,7 +29,7 @@ SOLVE = {
     "dpsgd": "DP-SGD",
     "budget": "Budget",
 }
-Planned = tuple[Shown, Releases | None]  # charts of a section, and the releases that they are about
+Planned = tuple[Charts, Releases | None]  # charts of a section, and the releases that they are about
 
 
 def show() -> None:
@@ -74,7 +74,7 @@ class _Planner(PageBody):
     wanted: Mapping[str, Any]
     about: str = "statistics"
     question: str = "error"
-    figures: Shown = field(default_factory=list)
+    figures: Charts = field(default_factory=list)
 
     def draw(self) -> None:
         """Draw the switches, the answer next to the chart of the attacker, and the sections.

@@ -33,7 +33,7 @@ from dpviz.ui.budget_planner.editing import MAX_ROWS, EditedTable
 from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import CURRENCIES
-from dpviz.ui.experiment.plan import Shown
+from dpviz.ui.experiment.plan import Charts
 from dpviz.ui.markdown import column_configs, show_table
 from dpviz.ui.terms import TERMS
 from dpviz.ui.uploads.file import File, choose_file, fill_button
@@ -52,7 +52,7 @@ FROM_DATA = "From the data"  # begins the name of people who were counted in a f
 RULES = {"optimal": "Least noise", "proportional": "Like the weights"}
 
 
-def split(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tuple[Shown, Releases | None]:
+def split(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tuple[Charts, Releases | None]:
     """Draw the table of analyses, the share of the budget that each gets, and the cost of all together.
 
     Returns the chart of the shares, and the releases; None without analyses.
@@ -84,7 +84,7 @@ def split(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tupl
     percents = planner_view.by_name(
         (share.analysis.name, None if share.fraction is None else 100 * share.fraction) for share in shares
     )
-    figures: Shown = []
+    figures: Charts = []
     if percents:
         figure = planner_figures.bars(percents, "Share of the total [%]", unit=" %")
         figures = planner_view.chart(
@@ -185,7 +185,7 @@ def target_noise(means: NoisyMeans, budget: Budget, target: float | None) -> flo
     return means.noise_scale(budget) / 2 if target is None else target
 
 
-def show_noise(means: NoisyMeans, budget: Budget) -> Shown:
+def show_noise(means: NoisyMeans, budget: Budget) -> Charts:
     """Draw the noise that the budget gives every mean, and a chart of it against the number of steps that share the
     budget; return the chart."""
     scale = means.noise_scale(budget)
@@ -225,7 +225,7 @@ def show_noise(means: NoisyMeans, budget: Budget) -> Shown:
     return figures
 
 
-def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float | None) -> Shown:
+def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float | None) -> Charts:
     """Draw what means with a given noise guarantee, and for how many steps the budget would last; return the charts.
 
     target : scale of the noise; None for half of the one by the budget.
@@ -259,7 +259,7 @@ def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float |
     return figures
 
 
-def _budget_by_steps(means: NoisyMeans, budget: Budget, scale: float, times: np.ndarray, steps: int) -> Shown:
+def _budget_by_steps(means: NoisyMeans, budget: Budget, scale: float, times: np.ndarray, steps: int) -> Charts:
     """Draw what means with noise of this scale spend along the steps, in the currency of the budget.
 
     times : (k,) numbers of steps. steps : number of steps that the budget lasts, 0 if that is outside of the chart.
@@ -282,7 +282,7 @@ def _budget_by_steps(means: NoisyMeans, budget: Budget, scale: float, times: np.
 
 def _accountants_by_steps(
     means: NoisyMeans, scale: float, delta: float, times: np.ndarray, *, limit: float | None = None, steps: int = 0
-) -> Shown:
+) -> Charts:
     """Draw ε at δ of means with noise of this scale along the steps, one curve for each accountant.
 
     times : (k,) numbers of steps. limit, steps : a budget in ε at this δ, and the number of steps that it lasts; None
@@ -305,7 +305,7 @@ def _accountants_by_steps(
     )
 
 
-def rows(means: NoisyMeans, budget: Budget, target: float | None) -> Shown:
+def rows(means: NoisyMeans, budget: Budget, target: float | None) -> Charts:
     """Draw how many rows a noise scale needs at the same budget, and a chart of the noise against the rows.
 
     target : the noise scale; None for half of the one by the budget. Returns the chart.
@@ -333,7 +333,7 @@ def rows(means: NoisyMeans, budget: Budget, target: float | None) -> Shown:
     return figures
 
 
-def people(panel: Panel, means: NoisyMeans) -> Shown:
+def people(panel: Panel, means: NoisyMeans) -> Charts:
     """Draw the table of how many rows people have, and what is cut off if k rows of each are kept; return the chart.
 
     Raises UserError if the table has no people.
@@ -413,7 +413,7 @@ def _fill_people(table: EditedTable, file: File, person: str) -> None:
     table.replace([(FROM_DATA, float(round(group.mean())), float(len(group))) for group in groups if len(group)])
 
 
-def price_of_search(means: NoisyMeans, budget: Budget, trainings: int, held_out: int) -> Shown:
+def price_of_search(means: NoisyMeans, budget: Budget, trainings: int, held_out: int) -> Charts:
     """Draw what each of many trainings may cost if the best one is published; return the chart.
 
     held_out : number of rows by which the exponential mechanism chooses, if it does.
@@ -453,7 +453,7 @@ def price_of_search(means: NoisyMeans, budget: Budget, trainings: int, held_out:
     return figures
 
 
-def trainers(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> Shown:
+def trainers(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> Charts:
     """Draw the noisy means in the words of Opacus, JAX-Privacy and dp_accounting, and what their settings cost here."""
     try:
         st.code(dpsgd.to_dpsgd(means, budget), language="python")
@@ -501,7 +501,7 @@ def _take(panel: Panel, theirs: NoisyMeans, scale: float) -> None:
     )
 
 
-def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
+def savings(means: NoisyMeans, budget: Budget, delta: float) -> Charts:
     """Draw the ε at δ that each theorem and accountant proves for the noise that the budget gives; return the chart."""
     scale = means.noise_scale(budget)
     epsilons = noisy_means.savings(means, scale, delta)

@@ -21,7 +21,7 @@ from dpviz.ui import charts, components
 from dpviz.ui.budget_planner import texts
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.controls import CURRENCIES
-from dpviz.ui.experiment.plan import Shown
+from dpviz.ui.experiment.plan import Charts
 from dpviz.ui.markdown import show_table
 
 # The kinds of budget that the page offers: more than other pages do.
@@ -113,7 +113,7 @@ def worth(budget: Budget, relation: Relation, rows_per_person: int, delta: float
         st.caption(" ".join(missing))
 
 
-def show_deployments(budget: Budget, delta: float) -> Shown:
+def show_deployments(budget: Budget, delta: float) -> Charts:
     """Draw the published guarantees of others by what they protect, as a chart and a table; return the chart."""
     st.subheader("Where others stand", anchor=False)
     groups: dict[str, list[tuple[float, str]]] = {}
@@ -189,7 +189,7 @@ def in_python(program: str) -> None:
         st.code(program, language="python")
 
 
-def attacked_people(budget: Budget, means: NoisyMeans, planned: Releases | None, relation: Relation) -> Shown:
+def attacked_people(budget: Budget, means: NoisyMeans, planned: Releases | None, relation: Relation) -> Charts:
     """Draw 100 people, and about how many of them an attacker is right: by guessing, by the planned releases, and by
     any releases with this guarantee, all under the neighbouring relation `relation`."""
     right = {"guessing": 50.0}  # by what the attacker goes; an advantage a makes 50 (1 + a) guesses of 100 right
@@ -204,7 +204,7 @@ def attacked_people(budget: Budget, means: NoisyMeans, planned: Releases | None,
     chance = f"{were} replaced or not" if relation == "replace-one" else f"{were} in the data or not"
     return chart(
         "people_attacked",
-        planner_figures.of_hundred(right),
+        planner_figures.hundred_cases(right),
         "What an attacker can do",
         "Of 100 people, how many the best attacker is right about",
         f"Of 100 people whose {rows} {chance}, as a coin decided, an attacker who knows everybody else's {rows} is "
@@ -215,7 +215,7 @@ def attacked_people(budget: Budget, means: NoisyMeans, planned: Releases | None,
 
 def attack_chart(
     panel: Panel, budget: Budget, means: NoisyMeans, planned: Releases | None, relation: Relation
-) -> Shown:
+) -> Charts:
     """Draw the trade-off curve that the guarantee allows and, if any are planned, that of all releases together.
 
     A trade-off curve is the lowest rate of missed rows that an attacker can have at each rate of false alarms, here
@@ -252,7 +252,7 @@ def chart(
     *,
     to_download: Callable[[], go.Figure] | None = None,
     panel: Panel | None = None,
-) -> Shown:
+) -> Charts:
     """Draw a chart that depends on settings alone; return it in a list, for the download.
 
     name : part of its key. to_download : returns the figure that is saved, where that differs from the one drawn.

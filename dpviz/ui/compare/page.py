@@ -58,10 +58,10 @@ def show() -> None:
     """Draw the page that compares pinned runs."""
     panel = Panel(PREFIX)
     pages = {entry: entry.page() for entry in families.FAMILIES}
-    takers = {page.prefix: page.can_express for page in pages.values()}  # a pin goes to the page that can express it
+    can_express = {page.prefix: page.can_express for page in pages.values()}  # a pin goes to a page that can express it
     if panel.key("arrived") not in st.session_state:
         st.session_state[panel.key("arrived")] = True
-        pins.import_pins(pins.linked(MOST), takers, PREFIX)  # those of the address
+        pins.import_pins(pins.link_readers(MOST), can_express, PREFIX)  # those of the address
     st.title("Compare", anchor=False)
     st.markdown(texts.QUESTION)
     with st.container(key=panel.key("tools"), horizontal=True):
@@ -72,7 +72,7 @@ def show() -> None:
         _PinnedRun(pinned, entry, page, name) for (pinned, entry, page), name in zip(all_pins, names, strict=True)
     ]
     pins.write_address(panel, [run.pinned for run in pinned_runs[:MOST]])  # as many as can be compared
-    pins.refusals(PREFIX)
+    pins.show_refusals(PREFIX)
     if pinned_runs:
         selected = _select(panel, pinned_runs)
         _list(pinned_runs)
@@ -89,7 +89,7 @@ def show() -> None:
         else:
             for entry in families.FAMILIES:
                 st.page_link(entry.address, label=entry.title, icon=entry.icon)
-        pins.files(PREFIX, [run.pinned for run in pinned_runs], takers)
+        pins.show_files(PREFIX, [run.pinned for run in pinned_runs], can_express)
 
 
 def _example(pages: Mapping[Entry, FamilyPage]) -> Sequence[_PinnedRun]:
@@ -103,7 +103,7 @@ def _example(pages: Mapping[Entry, FamilyPage]) -> Sequence[_PinnedRun]:
     for pinned, (entry, page) in zip(pins.on_page(EXAMPLE), two_pages, strict=True):
         pinned_runs.append(_PinnedRun(pinned, entry, page, pinned.pin.name))
         if pinned.summary is None:
-            under_way += pins.compute_lines(panel, "Example", pinned, draw=page.picture, view=page.ready)
+            under_way += pins.compute_lines(panel, "Example", pinned, draw=page.picture, make_ready=page.ready)
     rerun_when_ended("compare_example_look", under_way)
     return pinned_runs
 
@@ -153,7 +153,7 @@ def _list(pinned_runs: Sequence[_PinnedRun]) -> None:
         experiment = pinned.pin.experiment
         private_count = sum(not arm.reference for arm in experiment.arms)
         about = f"{private_count} method{'s' if private_count != 1 else ''} at {experiment.guarantee}"
-        row = pins.row(page.prefix, pinned, pinned_run.name, f"{entry.title}: {escape_name(about)}.")
+        row = pins.show_row(page.prefix, pinned, pinned_run.name, f"{entry.title}: {escape_name(about)}.")
         if row.button(f"Open {escape_name(pinned_run.name)}", key=f"compare_open_{pinned.key}", type="tertiary"):
             try:
                 page.settings(experiment)  # only for its error

@@ -24,7 +24,7 @@ CURRENCIES: dict[str, type[Budget]] = {
 }
 # With the option BY_NAME, or in an empty number, whose text is BY_LABEL, each method's label determines the value.
 BY_NAME, BY_LABEL = "method", "by method name"
-USUAL: Mapping[str, float] = MappingProxyType({})  # no first values of a page's own: those that the classes declare
+AS_DECLARED: Mapping[str, float] = MappingProxyType({})  # no first values but those that the classes declare
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Catalogue:
     """The methods that a page offers for comparison.
 
     methods : the algorithms by label. arms : the function `(labels, references=..., **settings)` that returns arms.
-    default : the labels chosen at first. words : the full name of a method, by label, where the label abbreviates it.
+    default : the labels chosen at first. full_names : by label, of the methods whose label is an abbreviation.
     by_name : the names of settings whose value a label can determine, as when two labels are the same algorithm with
     two values of a setting. Their controls have the option "By method name", or, for a number, may be empty.
     """
@@ -41,7 +41,7 @@ class Catalogue:
     arms: Callable[..., tuple[Arm, ...]]
     default: Sequence[str]
     by_name: Sequence[str] = ()
-    words: Mapping[str, str] = field(default_factory=dict)
+    full_names: Mapping[str, str] = field(default_factory=dict)
 
     def controls(self) -> dict[str, Control]:
         """Return the controls of all settings of the methods, by name, each as its first method declares it."""
@@ -86,7 +86,7 @@ class Offer:
     name: str = "methods"
 
 
-EVERY = Offer()
+ALL_METHODS = Offer()
 
 
 @dataclass(frozen=True)
@@ -97,18 +97,18 @@ class Group:
     the order of their controls; the name of a nested setting includes all settings in it.
     only : {name: (other, value)}, settings that are drawn only while the setting `other` of the group has this value.
     leads : names of settings that are drawn above the picture, as far as the methods have them and there is room.
-    without : a sentence that explains why steps or batches are not among the leading settings.
+    why_missing : a sentence that explains why steps or batches are not among the leading settings.
     """
 
     title: str
     names: Sequence[str]
     only: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
     leads: Sequence[str] = ()
-    without: str = ""
+    why_missing: str = ""
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenMethods:
     """Methods and their shared settings, as set on the page.
 
     references : true to add each update rule without noise. settings : values by name; in place of a specification,
@@ -132,7 +132,7 @@ class Chosen:
         return catalogue.arms(self.labels, references=self.references, **settings)
 
 
-def methods(panel: Panel, catalogue: Catalogue, offer: Offer = EVERY) -> tuple[str, ...]:
+def methods(panel: Panel, catalogue: Catalogue, offer: Offer = ALL_METHODS) -> tuple[str, ...]:
     """Draw the choice of the methods to compare, with their full names below; return their labels."""
     labels = tuple(
         panel.several(
@@ -143,9 +143,9 @@ def methods(panel: Panel, catalogue: Catalogue, offer: Offer = EVERY) -> tuple[s
             "Several at once: each gets the whole budget, the same data, and noise of its own.",
         )
     )
-    full_names = "; ".join(f"**{label}**: {catalogue.words[label]}" for label in labels if label in catalogue.words)
-    if full_names:
-        st.caption(f"{full_names}.")
+    abbreviations = [label for label in labels if label in catalogue.full_names]
+    if abbreviations:
+        st.caption("; ".join(f"**{label}**: {catalogue.full_names[label]}" for label in abbreviations) + ".")
     return labels
 
 
@@ -185,15 +185,14 @@ def choose_settings(
     """Draw the settings group by group, as far as one of `methods` has them; return their values by name.
 
     applicable_names : returns those of some names that mean something for the page's problem and budget.
-    free_columns : numbers of the columns above the picture that are free for the leading settings of a group; a page
-    has one group with any. These are drawn after this function has returned, and then write into the returned
-    dictionary.
+    free_columns : numbers of the columns above the picture that are free for the leading settings; a page has one group
+    with any. They are drawn after this function has returned, and then write into the returned dictionary.
     """
     values: dict[str, Any] = {}
     controls = catalogue.controls()
     for group in groups:
         unconditional = [name for name in group.names if name not in group.only]
-        names = applicable(catalogue, applicable_names(unconditional), methods)
+        names = owned(catalogue, applicable_names(unconditional), methods)
         leading_names = [name for name in group.leads if name in names]
         leading = dict(zip(leading_names, free_columns, strict=False))  # those without a column are drawn in the group
         for name, column in leading.items():
@@ -210,23 +209,23 @@ def choose_settings(
                 values |= settings(panel, catalogue, names)
                 conditional = [name for name, (other, value) in group.only.items() if values.get(other) == value]
                 single_values = [name for name in conditional if not controls[name].count]
-                values |= settings(panel, catalogue, applicable(catalogue, single_values, methods))
+                values |= settings(panel, catalogue, owned(catalogue, single_values, methods))
                 for name in conditional:
                     if controls[name].count:  # several numbers, such as a schedule drawn by hand, are set in a chart
                         panel.add_lead(len(panel.leads), controls[name], values)  # behind all others
     return values
 
 
-def applicable(catalogue: Catalogue, names: Sequence[str], methods: Sequence[str]) -> list[str]:
+def owned(catalogue: Catalogue, names: Sequence[str], methods: Sequence[str]) -> list[str]:
     """Return those of the settings `names` that one of `methods` (if empty, of all) has."""
-    owned = {name for label in methods or catalogue.methods for name in type(catalogue.methods[label]).model_fields}
-    return [name for name in names if name in owned]
+    fields = {name for label in methods or catalogue.methods for name in type(catalogue.methods[label]).model_fields}
+    return [name for name in names if name in fields]
 
 
 def budget(
     panel: Panel,
     default: str = "pure",
-    at_first: Mapping[str, float] = USUAL,
+    at_first: Mapping[str, float] = AS_DECLARED,
     currencies: Mapping[str, type[Budget]] = CURRENCIES,
 ) -> Settings[Budget]:
     """Draw the choice of a privacy budget, its currency and its size; return its class with the values.
@@ -283,7 +282,7 @@ def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "metho
             values |= {control.name: getattr(experiment.budget, control.name) for control in cls.controls()}
     values |= {_repeats_name(experiment.public): experiment.replicates, "seed": experiment.seed}
     # An arm may differ from the others in a setting that all share; then no values of the controls lead to it.
-    rebuilt = Chosen(tuple(labels), values["references"], shared_settings)
+    rebuilt = ChosenMethods(tuple(labels), values["references"], shared_settings)
     if rebuilt.arms(catalogue) != experiment.arms:
         raise ValueError(texts.UNEXPRESSED)
     return values
@@ -305,7 +304,7 @@ def _common(name: str, default: Any, arms: Sequence[Arm], catalogue: Catalogue) 
     return getattr(owners[0].algorithm, name)
 
 
-def replicates_and_seed(panel: Panel, public: bool, at_first: Mapping[str, float] = USUAL) -> dict[str, Any]:
+def replicates_and_seed(panel: Panel, public: bool, at_first: Mapping[str, float] = AS_DECLARED) -> dict[str, Any]:
     """Draw the number of repeats and the seed of their noise; return both by the names of the experiment's fields.
 
     public : whether the data are public, so that no repeat is a release. On other data every repeat is one: at first

@@ -37,7 +37,7 @@ from dpviz.ui.experiment.run import Run, StartableExperiment, runner
 
 STEPS, BUDGET, CLOUD, MAP = "Along the steps", "Along the budget", "Cloud", "Map"
 FIRST = "first"  # value of the choice with which a page begins: the family's map if it has one, else the steps
-BUDGETS = 7  # largest number of budgets in a sweep along the budget
+MAX_BUDGETS = 7  # largest number of budgets in a sweep along the budget
 _BOUND = "bound"  # name of the overlay with the theory's upper bound, among a page's options
 
 
@@ -74,8 +74,8 @@ def choose(panel: Panel, view: PlanView | None, uploaded: bool, mapped: bool, mo
     elif view is not None:
         faces = {FIRST: MAP, STEPS: STEPS} if mapped else {FIRST: STEPS}
         has_plane = view.experiment.problem.plane is not None
-        faces |= {title: title for title in ([BUDGET, CLOUD] if has_plane else [BUDGET])}
-        faces |= {title: title for title in more}
+        common = [BUDGET, CLOUD] if has_plane else [BUDGET]
+        faces |= {title: title for title in (*common, *more)}
         st.session_state[panel.key("faces")] = faces
     if len(faces) == 1:  # no choice, as before the first plan
         return STEPS
@@ -92,12 +92,12 @@ def along_budget(panel: Panel, page: Page, ready: StartableExperiment | None, ex
     including methods that have no plan at the present budget; None while the controls make none.
     """
     key = page.family + run_panel.ALONG
-    wanted = None if experiment is None else along(experiment)
+    wanted = None if experiment is None else budget_sweep(experiment)
     # The run at the present budget, if it has ended and has the present settings.
     last_ended = run_panel.finished_run(panel.page)
     present_run = last_ended if last_ended is not None and run_panel.matches_job(ready, last_ended.job) else None
     sweep_run: Run | None = st.session_state.get(key)  # the last one
-    is_wanted = False  # whether it has the wanted sweep, under way or ended; one that was stopped begins again
+    is_wanted = False  # true if `sweep_run` is of the wanted sweep and was not stopped: else the sweep begins again
     if sweep_run is not None and sweep_run.job.task == wanted:
         is_wanted = sweep_run.job.state != "stopped"
     elif sweep_run is not None:
@@ -127,7 +127,7 @@ def along_budget(panel: Panel, page: Page, ready: StartableExperiment | None, ex
     return Face(pale, draw)
 
 
-def along(experiment: Experiment) -> Sweep | None:
+def budget_sweep(experiment: Experiment) -> Sweep | None:
     """Return the sweep of an experiment's private methods over fixed budgets of the same currency.
 
     The present size of the budget plays no part in it, so that the sweep is the same wherever the slider is. Return
@@ -137,7 +137,8 @@ def along(experiment: Experiment) -> Sweep | None:
     if not experiment.public or not arms:
         return None
     # As many repeats as a page runs first: a sweep that nobody has asked for must be short.
-    control, repeats = _size_control(experiment), min(run_panel.FIRST, experiment.replicates)
+    repeats = min(run_panel.FIRST_REPEATS, experiment.replicates)
+    control = _size_control(experiment)
     with suppress(UserError):
         budget = experiment.budget.replaced(**{control.name: control.default})
         template = experiment.replaced(arms=arms, replicates=repeats, budget=budget)
@@ -154,7 +155,7 @@ def _size_control(experiment: Experiment) -> Control:
 
 
 def _budgets(control: Control) -> tuple[float, ...]:
-    """Return at most BUDGETS sizes of a budget in the range of its control, in ascending order.
+    """Return at most MAX_BUDGETS sizes of a budget in the range of its control, in ascending order.
 
     They are 1 or 3 times a power of ten, and closest to the control's default on a logarithmic scale.
     """
@@ -162,7 +163,7 @@ def _budgets(control: Control) -> tuple[float, ...]:
     # From 1e-9 to 3e8, far beyond the range of any budget; parsed, so that each is the float closest to its text.
     round_numbers = [float(f"{mantissa}e{power}") for power in range(-9, 9) for mantissa in (1, 3)]
     in_range = [size for size in round_numbers if low <= size <= high]
-    closest = sorted(in_range, key=lambda size: abs(math.log(size / default)))[:BUDGETS]
+    closest = sorted(in_range, key=lambda size: abs(math.log(size / default)))[:MAX_BUDGETS]
     return tuple(sorted(closest))
 
 
@@ -196,12 +197,12 @@ def _chart(
     bound, remark = _bound(panel, page, sweep, present_size)
     budgets = sweep.values if present_size is None else (*sweep.values, present_size)
     low, high = min(budgets), max(budgets)
-    markers = []
+    verticals = []
     if present_size is not None:
         # √(low·high) is the middle of the logarithmic axis. In the left half the line is left of its text, for which
         # there is more room on the right.
         side: Literal["left", "right"] = "left" if present_size**2 < low * high else "right"
-        markers = [VerticalLine(present_size, f"you are here<br>{control.symbol} = {short(present_size)}", side)]
+        verticals = [VerticalLine(present_size, f"you are here<br>{control.symbol} = {short(present_size)}", side)]
     styles = arm_styles(arms)
     if present_run is not None:  # as in the picture along the steps: styles may depend on which methods are drawn
         styles |= arm_styles(present_run.experiment.arms)
@@ -209,7 +210,7 @@ def _chart(
         drawn_result,
         styles,
         control.title,
-        markers,
+        verticals,
         ends=(low, high),
         level=None if trace is None else _level(trace, sweep.metric),
         bound=bound,

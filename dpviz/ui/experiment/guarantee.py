@@ -50,17 +50,17 @@ class Readings:
 class Worst:
     """The range of one reading over several methods.
 
-    value, least : the largest and the smallest value. who : text that names the methods with the largest.
+    value, smallest : the largest and the smallest value. who : text that names the methods with the largest.
     """
 
     value: float
     who: str
-    least: float
+    smallest: float
 
     @property
     def same(self) -> bool:
         """True if all methods have the same value, in the digits that are shown."""
-        return _equal(self.least, self.value)
+        return _equal(self.smallest, self.value)
 
 
 def readings(plan: Plan, delta: float) -> Readings:
@@ -74,8 +74,8 @@ def readings(plan: Plan, delta: float) -> Readings:
 
 @lru_cache(64)  # the page is drawn again much more often than its plans change
 def _readings(earlier: tuple[Event, ...], events: tuple[Event, ...], budget: Budget, delta: float) -> Readings:
-    """Compute `readings`. earlier : events of the releases from which the plan has facts. events : those of its run.
-    budget : that all of them keep to together, whatever the facts are."""
+    """Compute `readings`. earlier, events : those of the releases from which the plan has facts, and those of its run.
+    budget : of all these events together."""
     tightest = accountants.tightest(events, delta, earlier)
     # After earlier releases at the cost ε, the false alarms that a test of the run itself may use have grown by at most
     # the factor e^ε; 700 keeps it finite.
@@ -88,7 +88,7 @@ def _readings(earlier: tuple[Event, ...], events: tuple[Event, ...], budget: Bud
         mu=costs["mu"],
         epsilon_at_delta=tightest.epsilon,
         accountant=accountants.METHOD_NAMES[tightest.method],
-        # The trade-off is the least rate of misses.
+        # A trade-off is a lower bound on the rate of misses; of the two that hold, the larger one counts.
         detection=1 - max(float(tradeoff(events, false_alarms)), float(budget.tradeoff(FALSE_ALARMS))),
     )
 
@@ -127,8 +127,8 @@ def example_method(plans: Mapping[str, Plan]) -> str:
 def delta(panel: Panel, budget: Settings[Budget], under_pure: bool = False) -> float:
     """Return the δ at which the page reads ε.
 
-    It is the budget's own δ if it has one, and else the value of a control that is drawn here, except under pure ε,
-    where it is DELTA unless `under_pure`. A δ out of range is moved to the nearest end of its range.
+    Under pure ε it is DELTA, unless `under_pure`. Else it is the budget's own δ if it has one, or the value of a
+    control that is drawn here. A δ out of range is moved to the nearest end of its range.
 
     budget : the class of the budget, with the values of its controls. under_pure : true to draw the control under
     pure ε, too.
@@ -274,7 +274,7 @@ def _equal(value: float, largest: float) -> bool:
 
 def _range(reading: Worst, text: Callable[[float], str]) -> str:
     """Return a sentence with the range of a reading over the methods. text : formats one value."""
-    low, high = text(reading.least), text(reading.value)
+    low, high = text(reading.smallest), text(reading.value)
     if reading.same or low == high:
         return f"{reading.who[0].upper()}{reading.who[1:]}."
     return f"From {low} to {high} over the methods; shown is the largest, of {reading.who}."

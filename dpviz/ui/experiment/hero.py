@@ -20,11 +20,11 @@ from dpviz.datasets import GroupedUpload, UploadedTable
 from dpviz.experiments.changes import differences
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.results import quantiles, spent_curve
-from dpviz.experiments.summary import PRIVATE, HeadlineResult, arms_to_draw, headline_result
+from dpviz.experiments.summary import MAX_PRIVATE, HeadlineResult, arms_to_draw, headline_result
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import about, short, short_up
 from dpviz.plots import clouds, run_figures
-from dpviz.plots.clouds import Animation, Background, Trajectories
+from dpviz.plots.clouds import Animation, Ground, Walk
 from dpviz.plots.elements import style
 from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.plots.elements.lines import Limit
@@ -48,7 +48,7 @@ PANELS = 3  # largest number of methods in the picture, each in a panel of its o
 class Page(Protocol):
     """The part of a family's page that knows the plane in which the runs move. `FamilyPage` has the details."""
 
-    def ground(self, run: Run, x: FixedAxis, y: FixedAxis, /) -> Background | None:
+    def ground(self, run: Run, x: FixedAxis, y: FixedAxis, /) -> Ground | None:
         """Return the objective to draw behind the dots, on axes x and y or its own; None if it cannot be drawn."""
 
     def region(self, run: Run, arm: Arm, /) -> tuple[np.ndarray, np.ndarray] | None:
@@ -76,7 +76,7 @@ def show_cloud(panel: Panel, run: Run, trace: Trace, page: Page) -> bool:
         if len(moving) > PANELS:
             lowest = () if metric is None else arms_to_draw(trace.only(moving), metric.name, PANELS)
             methods = list(lowest or moving[:PANELS])  # none is lowest if no method ends with a number
-        animation = _Film(run, trace, metric, page).animation(plane, methods)
+        animation = _FilmMaker(run, trace, metric, page).animation(plane, methods)
         sentences = _describe(run, animation)
         if len(methods) < len(moving):
             sentences.append(texts.CLOUD_LEFT_OUT)
@@ -89,7 +89,7 @@ def show_cloud(panel: Panel, run: Run, trace: Trace, page: Page) -> bool:
 
 
 @dataclass(frozen=True)
-class _Film:
+class _FilmMaker:
     """The maker of a run's animation.
 
     metric : the quantity that the caption of each panel states at each step, next to the privacy spent; None for none.
@@ -106,14 +106,14 @@ class _Film:
         recorded_steps = [steps for steps, _positions in map(self.trace.cloud, labels)]
         steps = clouds.timeline(recorded_steps)  # some of them
         walks = [self.walk(label, steps) for label in labels]
-        x, y = clouds.axes_around(plane.titles, [walk.places for walk in walks], plane.corners)
-        background = self.page.ground(self.run, x, y)
-        if background is not None:
-            x, y = clouds.axes_of_background(plane.titles, background)  # it may show another part of the plane
+        x, y = clouds.axes_around(plane.titles, [walk.points for walk in walks], plane.corners)
+        ground = self.page.ground(self.run, x, y)
+        if ground is not None:
+            x, y = clouds.axes_of_ground(plane.titles, ground)  # it may show another part of the plane
         metric = "" if self.metric is None else _in_sentence(self.metric)
-        return Animation(steps, walks, x, y, metric, background, plane.corners)
+        return Animation(steps, walks, x, y, metric, ground, plane.corners)
 
-    def walk(self, label: str, steps: np.ndarray) -> Trajectories:
+    def walk(self, label: str, steps: np.ndarray) -> Walk:
         """Return the positions of a method's repeats at `steps`, those without privacy, and the method's captions."""
         run, trace = self.run, self.trace
         (arm,) = (arm for arm in run.experiment.arms if arm.label == label)
@@ -130,13 +130,13 @@ class _Film:
             each_step = np.arange(len(region[0]))  # 0..T; after step T, the ellipse stays
             centres, half_axes = (clouds.values_at_steps(each_step, values, steps) for values in region)
             region = centres, half_axes
-        return Trajectories(
+        return Walk(
             label,
             style.arm_styles(run.experiment.arms)[label].color,
-            places=clouds.values_at_steps(*trace.cloud(label), steps),
+            points=clouds.values_at_steps(*trace.cloud(label), steps),
             last=trace.arm_traces[label].iterations[-1],
-            other_places=reference_points,
-            other_label=reference,
+            reference_points=reference_points,
+            reference=reference,
             region=region,
             median=self.medians(label, steps),
             spent=self.spent(label, steps),
@@ -174,7 +174,8 @@ def _label_without_privacy(trace: Trace, arms: Sequence[Arm], arm: Arm) -> str:
         is_same_rule = (
             type(other.algorithm) is type(arm.algorithm) and styles[other.label].color == styles[arm.label].color
         )
-        if other.reference and is_same_rule and other.label in trace.arm_traces and trace.arm_traces[other.label].cloud:
+        has_positions = other.label in trace.arm_traces and trace.arm_traces[other.label].cloud
+        if other.reference and is_same_rule and has_positions:
             return other.label
     return ""
 
@@ -204,7 +205,7 @@ def _privacy(run: Run, trace: Trace, animation: Animation, metric: Metric | None
     """
     experiment = run.experiment
     raw_parts = []
-    if any(walk.other_label for walk in animation.walks):  # repeats of a method without privacy
+    if any(walk.reference for walk in animation.walks):  # repeats of a method without privacy
         raw_parts.append("the grey rings")
     if animation.raw:  # the objective behind the dots follows from the data
         raw_parts.append("the shades")
@@ -224,7 +225,7 @@ def _privacy(run: Run, trace: Trace, animation: Animation, metric: Metric | None
 
 T = TypeVar("T")
 HEIGHT = 334  # of the picture, in pixels
-NAMED = 2  # largest number of changed settings that the line on a pale picture names
+MAX_NAMED = 2  # largest number of changed settings that the line on a pale picture names
 _ALIKE = 1.05  # largest ratio of two final values that the sentence calls about the same
 _FAR = 1_000.0  # smallest ratio of two final values that the sentence no longer gives as a number
 # Largest gap that may be rounding, with room: a method that has solved the problem leaves about 1e-16, of either sign.
@@ -289,7 +290,7 @@ def picture(panel: Panel, active: bool, make_chart: MakeChart, make_number: Make
     make_number : returns its number, None if it has none.
     """
     draw = partial(_draw, panel, make_chart, make_number, frame)
-    run_panel.show_live(panel.page, active, draw, hidden=frame.hides)
+    run_panel.show_live(panel.page, active, draw, hides_progress=frame.hides)
 
 
 def _draw(panel: Panel, make_chart: MakeChart, make_number: MakeNumber, frame: Frame) -> float | None:
@@ -297,7 +298,8 @@ def _draw(panel: Panel, make_chart: MakeChart, make_number: MakeNumber, frame: F
 
     The arguments are those of `picture`.
     """
-    run, (state, pale) = run_panel.pictured(panel.page), run_panel.picture_state(panel.page)
+    run = run_panel.pictured(panel.page)
+    state, pale = run_panel.picture_state(panel.page)
     if run is None or frame.hides(run):
         # The browser loads the plotting library meanwhile. On a file the key differs, so that the browser removes the
         # chart of the previous data.
@@ -321,7 +323,7 @@ def _draw(panel: Panel, make_chart: MakeChart, make_number: MakeNumber, frame: F
     key = panel.key("on_picture_pale" if is_picture_old else "on_picture")
     with st.container(key=key, horizontal=True, vertical_alignment="center"):
         if is_picture_old:
-            waits = f" {newest.waiting}" if newest is not None and state == "queued" else ""
+            waits = f" {newest.waiting_text}" if newest is not None and state == "queued" else ""
             st.markdown(f"{texts.EARLIER}{_changes(run, frame.ready)}{waits}", width="content")
         is_idle = not (newest or run).job.active
         if pale:
@@ -371,11 +373,11 @@ def _changes(run: Run, ready: StartableExperiment | None) -> str:
     if ready is None:
         return f" {texts.UNSET}"
     old, new = run.experiment, ready.experiment
-    if old.replicates == run_panel.FIRST:  # a run of the first repeats may be a part of one with all repeats
+    if old.replicates == run_panel.FIRST_REPEATS:  # a run of the first repeats may be a part of one with all repeats
         old = old.replaced(replicates=new.replicates)
     changes = [escape_name(change.describe()) for change in differences(old, new)]
-    more = f"; and {len(changes) - NAMED} more" if len(changes) > NAMED else ""
-    return f" {'; '.join(changes[:NAMED])}{more}." if changes else ""
+    more = f"; and {len(changes) - MAX_NAMED} more" if len(changes) > MAX_NAMED else ""
+    return f" {'; '.join(changes[:MAX_NAMED])}{more}." if changes else ""
 
 
 def _start_button(panel: Panel, name: str, label: str, title: str, ready: StartableExperiment) -> None:
@@ -475,13 +477,13 @@ def _change_sentence(panel: Panel, run: Run, headline: Headline) -> str:
 
 
 def curves(
-    run: Run, diagnostics: bool, name: str = "", limits: Sequence[Limit] = (), most: int = PRIVATE
+    run: Run, diagnostics: bool, name: str = "", limits: Sequence[Limit] = (), max_private: int = MAX_PRIVATE
 ) -> Chart | None:
     """Return the chart with the curves of a run in one metric; None if no metric may be shown.
 
     name : of the metric; if empty or not recorded, the most telling one is drawn. diagnostics : true if metrics that
-    read raw data may be shown. limits : horizontal lines with a label. most : the largest number of private methods
-    that are drawn, those that end lowest.
+    read raw data may be shown. limits : horizontal lines with a label. max_private : the largest number of private
+    methods that are drawn, those that end lowest.
     """
     if run.job.trace is None:
         return None
@@ -490,10 +492,10 @@ def curves(
     if not metrics:
         return None
     metric = metrics.get(name) or next(iter(metrics.values()))  # the first is the most telling one
-    selection = trace.only(arms_to_draw(trace, metric.name, most))  # with the lowest method without privacy
+    selection = trace.only(arms_to_draw(trace, metric.name, max_private))  # with the lowest method without privacy
     styles = arm_styles(run.experiment.arms)
     figure = run_figures.convergence(selection, metric.name, styles, limits=limits, height=HEIGHT)
-    privacy = results.privacy(metric, selection, run.experiment)
+    privacy = results.privacy_sentence(metric, selection, run.experiment)
     left_out = len(trace.arm_traces) - len(selection.arm_traces)
     others = f" {left_out} more method{'s' * (left_out > 1)} under Results." if left_out > 0 else ""
     caption = f"{metric.label}. {explain.spread_sentence(run.experiment.replicates)}{others} {privacy}"

@@ -24,7 +24,7 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.preset import Preset
 from dpviz.experiments.trace import Trace
-from dpviz.plots.clouds import Background
+from dpviz.plots.clouds import Ground
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.privacy.budgets import Budget
@@ -35,15 +35,15 @@ from dpviz.ui.experiment import controls, faces, guarantee, hero, pins, plan, re
 from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment import sweep as sweep_panel
-from dpviz.ui.experiment.controls import EVERY, Catalogue, Chosen, Group, Offer
-from dpviz.ui.experiment.plan import PlanView, Shown
+from dpviz.ui.experiment.controls import ALL_METHODS, Catalogue, ChosenMethods, Group, Offer
+from dpviz.ui.experiment.plan import Charts, PlanView
 from dpviz.ui.experiment.problem_menu import ProblemMenu, Selection
 from dpviz.ui.experiment.results import CurveOptions
 from dpviz.ui.experiment.run import Run, StartableExperiment
 from dpviz.ui.uploads import file
 
 LEADS = 4  # number of controls above the picture, including that of the budget
-SMALL = "noise", "privacy"  # names, in the charts' keys, of the plan's two charts next to the live picture
+SMALL_CHARTS = "noise", "privacy"  # names, in the charts' keys, of the plan's two charts next to the live picture
 
 
 class Texts(Protocol):
@@ -75,7 +75,7 @@ class FamilyPage:
     currency : the kind of budget that is selected at first, a key of `controls.CURRENCIES`. at_first : first values
     that differ from the usual ones, of the settings "epsilon", "delta", "mu" and "replicates".
     by_name : settings whose value the label of a method can imply. default_methods : labels selected at first; all if
-    empty. words : the full name of a method, by label.
+    empty. full_names : the full name of a method, by label.
     """
 
     prefix: str
@@ -88,7 +88,7 @@ class FamilyPage:
     at_first: Mapping[str, float] = MappingProxyType({})
     by_name: Sequence[str] = ()
     default_methods: Sequence[str] = ()
-    words: Mapping[str, str] = MappingProxyType({})
+    full_names: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self) -> None:
         subclass_package, _, _ = type(self).__module__.rpartition(".")
@@ -100,7 +100,7 @@ class FamilyPage:
         self.texts, presets = (import_module(f"{self.package.__name__}.{name}") for name in ("texts", "presets"))
         default_methods = self.default_methods or tuple(presets.METHODS)
         self.catalogue = Catalogue(
-            presets.METHODS, presets.arms, default_methods, by_name=self.by_name, words=self.words
+            presets.METHODS, presets.arms, default_methods, by_name=self.by_name, full_names=self.full_names
         )
         self.presets: Sequence[Preset] = presets.PRESETS
         self._settings: dict[str, Mapping[str, Any]] = {}  # a cache for `settings_of`
@@ -119,7 +119,7 @@ class FamilyPage:
 
     def offer(self, _problem: type[ProblemSpecification], /) -> Offer:
         """Return the methods that the page offers for a kind of problem: all, unless a family leaves some out."""
-        return EVERY
+        return ALL_METHODS
 
     def applicable(
         self, names: Sequence[str], _problem: type[ProblemSpecification], _currency: type[Budget], /
@@ -148,7 +148,7 @@ class FamilyPage:
 
         A generator, since the others are computed only when their tab is open.
         """
-        return plan.drawings(view)
+        return plan.basic_charts(view)
 
     def chart_note(self, _view: PlanView, /) -> str:
         """Return the line below the two charts next to the live picture; "" for none."""
@@ -187,7 +187,7 @@ class FamilyPage:
         return False
 
     def landscape(self, _run: Run, _trace: Trace, /) -> Chart | None:
-        """Return that map; None before the first step."""
+        """Return the map of a run, with a dot for every repeat; None before the first step."""
 
     def curves(self, run: Run, diagnostics: bool, /) -> Chart | None:
         """Return the curves along the steps, which the visitor can choose where the live picture is a map."""
@@ -204,7 +204,7 @@ class FamilyPage:
         """Return the number above the live picture, and what it means; None before there is one."""
         return hero.lowest_headline(run, trace)
 
-    def ground(self, _run: Run, _x: FixedAxis, _y: FixedAxis, /) -> Background | None:
+    def ground(self, _run: Run, _x: FixedAxis, _y: FixedAxis, /) -> Ground | None:
         """Return the objective as a map on which a run's replicates move as points; None where it cannot be drawn.
 
         x, y : the axes that show all points. A map over another part of the plane replaces them by its own.
@@ -228,7 +228,7 @@ class FamilyPage:
         By default there are none. trace : the records of the run that may be shown, here and in the methods below.
         """
 
-    def draw_results(self, _panel: Panel, _run: Run, _trace: Trace, _diagnostics: bool, /) -> Shown:
+    def draw_results(self, _panel: Panel, _run: Run, _trace: Trace, _diagnostics: bool, /) -> Charts:
         """Draw results below the curves; return their charts, for the download. By default there are none."""
         return []
 
@@ -347,7 +347,8 @@ def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _S
             # the noise of a fixed seed can be known.
             problem = page.problems.build(panel, source, budget, None if source.uploaded else numbers["seed"])
             if problem is not None:  # else a visitor's file is not ready
-                sidebar.build = partial(_build, page, problem, Chosen(labels, references, settings), budget, numbers)
+                methods = ChosenMethods(labels, references, settings)
+                sidebar.build = partial(_build, page, problem, methods, budget, numbers)
         except UserError as error:
             sidebar.error = error
         st.button(
@@ -363,7 +364,7 @@ def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _S
 def _build(
     page: FamilyPage,
     problem: Callable[[], ProblemSpecification],
-    methods: Chosen,
+    methods: ChosenMethods,
     budget: Settings[Budget],
     numbers: Mapping[str, Any],
 ) -> Experiment:
@@ -381,26 +382,26 @@ class _Screen(PageBody):
     `PageBody`.
 
     tools : container below the title. `draw` sets the other fields anew each time:
-    experiment : the experiment without the methods that have no plan; None while the settings make none. every : the
-    same with all methods. preset : the preset that was opened last. settings : a name of all settings, by which the
-    browser tells old from new. packed : the plan's charts at all stops of the slider that was pressed, as text for the
-    browser; "" if none was pressed. ready : the experiment with plans and data, to be run. small, drawings : the first
-    two charts of the plan, and an iterator over the others. comparing : container for the state of the runs that a
-    preset is compared with.
+    experiment : the experiment without the methods that have no plan; None while the settings make none.
+    full_experiment : the same with all methods. preset : the preset that was opened last. settings_id : a text by which
+    the browser recognises the settings. packed_stops : the plan's charts at all stops of the slider that was pressed,
+    as text for the browser; "" if none was pressed. ready : the experiment with plans and data, to be run.
+    small_charts, other_charts : the first two charts of the plan, and an iterator over the others.
+    comparison_state : container for the state of the runs that a preset is compared with.
     """
 
     page: FamilyPage
     sidebar: _Sidebar
     tools: DeltaGenerator
     experiment: Experiment | None = None
-    every: Experiment | None = None
+    full_experiment: Experiment | None = None
     preset: Preset | None = None
-    settings: str = ""
-    packed: str = ""
+    settings_id: str = ""
+    packed_stops: str = ""
     ready: StartableExperiment | None = None
-    small: Sequence[Chart] = ()
-    drawings: Iterator[Chart] = field(default_factory=lambda: iter(()))
-    comparing: DeltaGenerator | None = None
+    small_charts: Sequence[Chart] = ()
+    other_charts: Iterator[Chart] = field(default_factory=lambda: iter(()))
+    comparison_state: DeltaGenerator | None = None
 
     def draw(self) -> None:
         """Draw the sliders, the live picture with the pins below, the sections, and the link that restores the page."""
@@ -408,18 +409,18 @@ class _Screen(PageBody):
         pins.read_address(panel, page.can_express)
         view = self._controls()
         foot = self._picture(view)
-        components.stops(panel.key("stops"), group=panel.page, settings=self.settings, packed=self.packed)
+        components.stops(panel.key("stops"), group=panel.page, settings=self.settings_id, packed=self.packed_stops)
         with st.container():
             if appearance.is_narrow():  # on a phone, so that the picture is near the sliders
                 self._note(view)
             if view is not None:
-                plan.refusals(view.refused)
+                plan.show_refusals(view.refused)
             if self.ready is not None:
                 run_panel.show_memory_error(self.ready)
-            pins.show(panel, page.title, self.experiment, draw=page.picture, view=page.ready)
-            if self.preset is not None and self.comparing is not None:
-                with self.comparing:
-                    pins.compute_comparison(panel, page.title, self.preset, draw=page.picture, view=page.ready)
+            pins.show(panel, page.title, self.experiment, draw=page.picture, make_ready=page.ready)
+            if self.preset is not None and self.comparison_state is not None:
+                with self.comparison_state:
+                    pins.compute_comparison(panel, page.title, self.preset, draw=page.picture, make_ready=page.ready)
         _Sections(page, self, view).show()
         facts_read: Collection[str] = ()
         if self.experiment is not None and not self.experiment.public:
@@ -435,10 +436,10 @@ class _Screen(PageBody):
         page, panel, sidebar, view = self.page, self.panel, self.sidebar, None
         # After a mistake, any moved slider draws the sidebar again: it may mend what ended the sidebar.
         self.draw_leads(all_read=sidebar.error is not None)
-        self.experiment, self.every, self.packed = None, None, ""
+        self.experiment, self.full_experiment, self.packed_stops = None, None, ""
         with st.container(), draw_errors():
-            self.experiment = self.every = sidebar.experiment(panel)
-            self.settings = plan.settings_id(self.experiment)
+            self.experiment = self.full_experiment = sidebar.experiment(panel)
+            self.settings_id = plan.settings_id(self.experiment)
             self._pack_stops()
             view = None if self.experiment is None else page.view(self.experiment)
         preset_menu.clear_pending(panel)  # all controls that a preset sets are drawn now
@@ -448,12 +449,13 @@ class _Screen(PageBody):
             self.preset = preset_menu.menu(panel, page.presets, self.experiment)
         if view is not None:
             self.experiment = view.experiment  # without the methods that have no plan
-            self.drawings = plan.cached_charts(view, page.plan_charts(view))
-            self.small = [*islice(self.drawings, len(SMALL))]
+            self.other_charts = plan.cached_charts(view, page.plan_charts(view))
+            self.small_charts = [*islice(self.other_charts, len(SMALL_CHARTS))]
         with st.container(key=panel.key("note"), horizontal=True, vertical_alignment="center"):
             if not appearance.is_narrow():
                 self._note(view)
-            if not self.uploaded and (own_file := page.problems.own_file):
+            own_file = page.problems.own_file
+            if own_file and not self.uploaded:
                 st.button(
                     "Use your own file",
                     key=panel.key("own_file"),
@@ -482,13 +484,13 @@ class _Screen(PageBody):
             with suppress(UserError):
                 experiments[-1] = self.sidebar.experiment(self.panel)
         lead.into[lead.control.name] = present_value
-        keys = [self.panel.key(f"hero_{chart}") for chart in SMALL]
+        keys = [self.panel.key(f"hero_{chart}") for chart in SMALL_CHARTS]
         slider = self.panel.key(f"{name}_slider")
-        self.packed = plan.stops(slider, experiments, keys, self.page.predict, drawings=self.page.plan_charts)
+        self.packed_stops = plan.pack_stops(slider, experiments, keys, self.page.predict, self.page.plan_charts)
 
     def _note(self, view: PlanView | None) -> None:
         """Draw the line about the size of the data, and the reason if there is no slider for steps or batches."""
-        why_missing = next((group.without for group in self.page.groups if group.without), "")  # at most one has it
+        why_missing = "".join(group.why_missing for group in self.page.groups)  # at most one group has a reason
         st.caption(f"{'' if view is None else self.page.size_note(view)} {why_missing}")
 
     @property
@@ -507,10 +509,10 @@ class _Screen(PageBody):
             ready = StartableExperiment(view.experiment, view.plans, source.tables)
         self.ready = ready
         run_panel.note_settings(panel.page, ready)
-        leads = components.Leads(panel.lead_texts(), self.settings)  # tell the browser which charts are old
+        leads = components.Leads(panel.lead_texts(), self.settings_id)  # tell the browser which charts are old
         picture_column, plan_column = st.columns([62, 38], gap="medium")
         with plan_column:
-            for name, chart in zip(SMALL, self.small if view else (), strict=False):  # none without a plan
+            for name, chart in zip(SMALL_CHARTS, self.small_charts if view else (), strict=False):
                 key = panel.key(f"hero_{name}")
                 handles = panel.handles(key) if name == "noise" else None  # to draw a schedule by hand
                 charts.show_bare(chart, key, group=panel.page, leads=leads, handles=handles)
@@ -519,25 +521,27 @@ class _Screen(PageBody):
                 st.caption(chart_note)
             story = st.container()  # for the preset's text, which speaks of the picture along the steps, or of the map
             has_comparison = self.preset is not None and self.preset.comparisons  # experiments to compare it with
-            self.comparing = st.container() if has_comparison else None
+            self.comparison_state = st.container() if has_comparison else None
             if self.uploaded:
-                results.diagnostics_switch(panel)
+                results.show_diagnostics_switch(panel)
         with self.tools:
             about_file = texts.OWN_FILE if self.uploaded else ""
             if self.uploaded and ready is not None:
                 about_file += f" Run: {ready.releases}."
-            active = run_panel.bar(panel, page.title, ready, switch=plan_column, file_text=about_file)
+            active = run_panel.bar(panel, page.title, ready, switch_area=plan_column, file_text=about_file)
         with picture_column:
             further_faces = page.more_faces(view)
             is_map = not self.uploaded and view is not None and page.is_map(view)
             face = faces.choose(panel, view, self.uploaded, mapped=is_map, more=tuple(further_faces))
             if face in (faces.STEPS, faces.MAP):
                 with story:
-                    preset_menu.text(panel, self.preset, self.experiment, page.settings_of)
+                    preset_menu.show_text(panel, self.preset, self.experiment, page.settings_of)
             # Only the face along the budget needs a sweep over budgets.
             run_panel.stop_other_sweeps(page.family if face == faces.BUDGET else "")
             is_further = face in further_faces
-            draw, other = (further_faces[face], None) if is_further else self._drawing(face, ready)
+            draw, other = self._drawing(face, ready)
+            if is_further:
+                draw = further_faces[face]
             missing_parts = file.missing_parts() if self.uploaded else ()
             frame = hero.Frame(
                 ready, self.uploaded, page.title, missing_parts, leads, face, further=is_further, other=other
@@ -548,21 +552,21 @@ class _Screen(PageBody):
         with foot:
             if view is not None:
                 guarantee.show_sentence(view.experiment, view.plans, panel.key("guarantee"))
-            pins.button(panel, draw, page.can_express)
+            pins.show_button(panel, draw, page.can_express)
             links.back_to_lesson()
         return foot
 
     def _drawing(
         self, face: str, ready: StartableExperiment | None
     ) -> tuple[hero.MakeChart, Callable[[], hero.Face] | None]:
-        """Return the two functions that draw a face which all families have, given the title of the face.
+        """Return two functions for the face with the title `face`, unless it is a family's further one.
 
-        The first draws the page's run; pins take their lines from it. The second, if not None, returns the picture that
-        takes the place of that: for a face that needs more than the curves of this run.
+        The first draws the page's run, from which pins take their lines. The second returns the picture that is drawn
+        in its place, for a face that needs more than the curves of this run; else it is None.
         """
         page, panel = self.page, self.panel
         if face == faces.BUDGET:
-            return page.picture, partial(faces.along_budget, panel, page, ready, self.every)
+            return page.picture, partial(faces.along_budget, panel, page, ready, self.full_experiment)
         if face == faces.CLOUD:
             return page.picture, partial(self._cloud, ready)
         return (page.curves if face == faces.STEPS else page.picture), None
@@ -599,7 +603,7 @@ class _Sections:
     page: FamilyPage
     screen: _Screen
     view: PlanView | None
-    result_charts: Shown | None = None
+    result_charts: Charts | None = None
 
     def show(self) -> None:
         """Draw the bar of sections, and the open one."""
@@ -620,7 +624,7 @@ class _Sections:
         """Draw the plan: cards, advice, and tabs with charts and closer looks; only the open tab is computed."""
         assert self.view is not None
         panel, delta = self.screen.panel, self.screen.sidebar.delta
-        plan.notes(self.view.plans)
+        plan.show_notes(self.view.plans)
         guarantee.show_cards(self.view.experiment, self.view.plans, delta, self.page.noise_card)
         experiment = self.view.experiment
         k = experiment.problem.rows_per_person
@@ -628,7 +632,7 @@ class _Sections:
             row, person = experiment.row_budget.describe(), experiment.budget.describe()
             st.caption(texts.ROW_BUDGET.format(row=row, person=person, rows=k))
         self.page.draw_advice(self.view)
-        draw_by_title = plan.tabs(self.screen.small, self.screen.drawings, panel.key("chart_plan"))
+        draw_by_title = plan.tabs(self.screen.small_charts, self.screen.other_charts, panel.key("chart_plan"))
         draw_by_title |= self.page.closer_looks(panel, self.view, delta)
         tabs = st.tabs(list(draw_by_title), key=panel.key("tabs"), on_change="rerun")
         for tab, draw_tab in zip(tabs, draw_by_title.values(), strict=True):
@@ -663,8 +667,8 @@ class _Sections:
             st.caption(texts.HIDDEN)
         self.result_charts = results.show_curves(panel, run, trace, page.curve_options(view))
         self.result_charts += page.draw_results(panel, run, trace, diagnostics)
-        results.table(run, trace, self._delta(run))
-        results.publishing_line(run, trace, self._delta(run))
+        results.show_final_numbers(run, trace, self._delta(run))
+        results.show_publishing_line(run, trace, self._delta(run))
         page.draw_verdict(run, trace, diagnostics)
 
     def take_away(self) -> None:
@@ -696,7 +700,7 @@ class _Sections:
     def background(self) -> None:
         """Draw the preset's story, the method in words, assumptions, errata, and the theory of the family."""
         page = self.page
-        preset_menu.story(self.screen.panel, page.presets)
+        preset_menu.show_story(self.screen.panel, page.presets)
         with st.expander("About this method", icon=":material/menu_book:"):
             st.markdown(explain.document(page.package, "about.md"))
             st.caption(page.texts.NOT_COVERED)

@@ -23,7 +23,7 @@ from dpviz.experiments.preset import Preset
 from dpviz.experiments.summary import Summary, summary
 from dpviz.plots import pinned_overlay
 from dpviz.plots.elements.chart import Chart
-from dpviz.plots.pinned_overlay import Drawn
+from dpviz.plots.pinned_overlay import PinnedPicture
 from dpviz.ui import downloads, links, visitors
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import results, texts
@@ -32,12 +32,12 @@ from dpviz.ui.experiment.run import Run, StartableExperiment
 from dpviz.ui.markdown import escape_name
 
 ADDRESS = links.PIN  # name of the query parameter of a pin, which an address has once for each pin
-NOTHING = Drawn(axes=("", ""), pinned_lines=(), not_private=False)  # of a run without a picture that may be seen
+EMPTY = PinnedPicture(axes=("", ""), pinned_lines=(), not_private=False)  # of a run without a picture that may be seen
 _PINS, _REFUSED = "pins", "pins_refused"  # after a page's prefix: keys of its pins, and of the errors of refused ones
-_BESIDE = "_beside"  # after a page's prefix: the prefix of the lines that its preset is compared with
+_COMPARED = "_compared"  # after a page's prefix: the prefix of the lines that its preset is compared with
 
 Draw = Callable[[Run, bool], Chart | None]  # from a run, and whether diagnostics may be seen, to its picture
-View = Callable[[Experiment], StartableExperiment]  # from an experiment to the same one ready to run; raises UserError
+MakeReady = Callable[[Experiment], StartableExperiment]  # makes an experiment ready to run; raises UserError
 CanExpress = Callable[[Experiment], bool]  # returns true if a page's controls can express an experiment
 Reader = Callable[[], Iterable[Pin]]  # reads pins from a link or a file; raises UserError
 
@@ -46,14 +46,14 @@ Reader = Callable[[], Iterable[Pin]]  # reads pins from a link or a file; raises
 class PagePin:
     """A pin on a page.
 
-    drawn, summary : the lines of its run's picture and the summary of its results; None until they are computed.
+    picture, summary : the lines of its run's picture and the summary of its results; None until they are computed.
     raw : true if these read the rows of a visitor's file, and so may be seen only while diagnostics are shown.
     key : text in the keys of its controls, different for each pin.
     run : the identity of the run that they are of.
     """
 
     pin: Pin
-    drawn: Drawn | None = None
+    picture: PinnedPicture | None = None
     summary: Summary | None = None
     raw: bool = False
     key: str = ""
@@ -74,7 +74,7 @@ def read_address(panel: Panel, can_express: CanExpress) -> None:
     """
     if panel.key(_PINS) not in st.session_state:
         st.session_state[panel.key(_PINS)] = on_page(panel.page)
-        import_pins(linked(max_links=MOST), takers={panel.page: can_express}, error_page=panel.page)
+        import_pins(link_readers(max_links=MOST), pages={panel.page: can_express}, error_page=panel.page)
     write_address(panel, on_page(panel.page))
 
 
@@ -91,7 +91,7 @@ def write_address(panel: Panel, page_pins: Sequence[PagePin]) -> None:
         panel.query[ADDRESS] = packed
 
 
-def linked(max_links: int) -> list[Reader]:
+def link_readers(max_links: int) -> list[Reader]:
     """Return functions that read the pins of the address with which the visitor came, each one pin or several.
 
     An address has a parameter for each pin, or one in which several are packed together. max_links : the largest
@@ -116,16 +116,16 @@ def with_pins(panel: Panel, draw: Draw, preset: Preset | None = None) -> Draw:
             return None
         pinned_here = list(on_page(panel.page))
         if preset is not None and preset.comparisons and _is_of(run, preset):
-            pinned_here += on_page(panel.page + _BESIDE)
+            pinned_here += on_page(panel.page + _COMPARED)
         has_contours = any(trace.type == "contour" for trace in picture.figure.data)  # of the run's objective
         fitting, other_names = [], []
         for pinned in pinned_here:
             may_be_seen = not pinned.raw or results.diagnostics_shown(panel, pinned.pin.experiment)
-            if pinned.drawn is None or not may_be_seen:
+            if pinned.picture is None or not may_be_seen:
                 continue
             fits_contours = not has_contours or pinned.pin.experiment.problem == run.experiment.problem
-            if fits_contours and pinned_overlay.same_axes(picture.figure, pinned.drawn):
-                fitting.append((pinned.pin.name, pinned.drawn))
+            if fits_contours and pinned_overlay.same_axes(picture.figure, pinned.picture):
+                fitting.append((pinned.pin.name, pinned.picture))
             else:
                 other_names.append(escape_name(pinned.pin.name))
         figure = pinned_overlay.with_pinned(picture.figure, fitting)
@@ -138,13 +138,13 @@ def with_pins(panel: Panel, draw: Draw, preset: Preset | None = None) -> Draw:
     return draw_with_pins
 
 
-def compute_comparison(panel: Panel, title: str, preset: Preset, draw: Draw, view: View) -> None:
+def compute_comparison(panel: Panel, title: str, preset: Preset, draw: Draw, make_ready: MakeReady) -> None:
     """Compute the lines that a preset is compared with, once the run of the preset itself has ended.
 
     Unlike pins they are not in the list, and they go when another preset is picked. title : of the page, in the names
     of these runs in the sidebar.
     """
-    run, page = run_panel.finished_run(panel.page), panel.page + _BESIDE
+    run, page = run_panel.finished_run(panel.page), panel.page + _COMPARED
     if not preset.comparisons or run is None or run.job.active or not _is_of(run, preset):
         return
     comparison_pins = [Pin(name, experiment) for name, experiment in preset.comparisons.items()]
@@ -152,8 +152,8 @@ def compute_comparison(panel: Panel, title: str, preset: Preset, draw: Draw, vie
         set_pins(page, [PagePin(pin, key=uuid4().hex[:8]) for pin in comparison_pins])
     under_way: list[Run] = []
     for pinned in on_page(page):
-        if pinned.drawn is None:
-            under_way += compute_lines(Panel(page), title, pinned, draw, view)
+        if pinned.picture is None:
+            under_way += compute_lines(Panel(page), title, pinned, draw, make_ready)
     run_panel.rerun_when_ended(f"{page}_look", under_way)
 
 
@@ -162,7 +162,7 @@ def _is_of(run: Run, preset: Preset) -> bool:
     return run.experiment.replaced(replicates=preset.experiment.replicates) == preset.experiment
 
 
-def button(panel: Panel, draw: Draw, can_express: CanExpress) -> None:
+def show_button(panel: Panel, draw: Draw, can_express: CanExpress) -> None:
     """Draw the button that pins the run whose results are shown, and the menu that saves and reads pins as a file.
 
     draw : draws the picture from which the pin takes its lines. can_express : as in `read_address`.
@@ -177,7 +177,7 @@ def button(panel: Panel, draw: Draw, can_express: CanExpress) -> None:
         args=(panel, draw),
         help=texts.PIN_HELP.format(most=MOST),
     )
-    files(panel.page, on_page(panel.page), {panel.page: can_express})
+    show_files(panel.page, on_page(panel.page), {panel.page: can_express})
 
 
 def _run_to_pin(page: str) -> Run | None:
@@ -193,15 +193,15 @@ def _run_to_pin(page: str) -> Run | None:
     return run
 
 
-def show(panel: Panel, title: str, experiment: Experiment | None, draw: Draw, view: View) -> None:
+def show(panel: Panel, title: str, experiment: Experiment | None, draw: Draw, make_ready: MakeReady) -> None:
     """Draw the list of a page's pins, each with its difference to the present settings.
 
     Computes the lines of pins that have none yet, as those from a link, and draws the page again when they are ready.
 
-    experiment : the experiment of the present settings, None while they make none. view : returns a pinned experiment
-    ready to run; raises UserError.
+    experiment : the experiment of the present settings, None while they make none. make_ready : returns a pinned
+    experiment ready to run; raises UserError.
     """
-    refusals(panel.page)
+    show_refusals(panel.page)
     if len(on_page(panel.page)) == MOST:
         st.caption(texts.PINS_FULL.format(most=MOST))
     under_way: list[Run] = []
@@ -210,19 +210,19 @@ def show(panel: Panel, title: str, experiment: Experiment | None, draw: Draw, vi
         if experiment is not None:
             changes = [escape_name(change.describe()) for change in differences(pinned.pin.experiment, experiment)]
             text = f"Changed since the pin: {'; '.join(changes)}." if changes else "The same settings as now."
-        row(panel.page, pinned, pinned.pin.name, text)
-        if pinned.drawn is None:
-            under_way += compute_lines(panel, title, pinned, draw, view)
+        show_row(panel.page, pinned, pinned.pin.name, text)
+        if pinned.picture is None:
+            under_way += compute_lines(panel, title, pinned, draw, make_ready)
     run_panel.rerun_when_ended(panel.key("pins_look"), under_way)
 
 
-def refusals(page: str) -> None:
+def show_refusals(page: str) -> None:
     """Draw the errors of pins in links and files that could not be added to the page with the prefix `page`."""
     for sentence in st.session_state.get(f"{page}_{_REFUSED}", ()):
         st.warning(sentence, icon=":material/link_off:")
 
 
-def row(page: str, pinned: PagePin, name: str, text: str) -> DeltaGenerator:
+def show_row(page: str, pinned: PagePin, name: str, text: str) -> DeltaGenerator:
     """Draw a pin in a row: its name, a text, and a menu to rename or remove it; return the row, to add more to it.
 
     name : the name under which the row shows the pin; another page may have a pin of the same name.
@@ -241,11 +241,11 @@ def row(page: str, pinned: PagePin, name: str, text: str) -> DeltaGenerator:
     return container
 
 
-def files(page: str, page_pins: Sequence[PagePin], takers: Mapping[str, CanExpress]) -> None:
+def show_files(page: str, page_pins: Sequence[PagePin], pages: Mapping[str, CanExpress]) -> None:
     """Draw the menu that saves pins as a file, except those about a visitor's file, and reads pins from one.
 
-    page : prefix of the page with the menu. takers : the pages that can take pins: by prefix, the function that returns
-    true if their controls can express an experiment.
+    page : prefix of the page with the menu. pages : those that can take pins: by prefix, the function that returns true
+    if their controls can express an experiment.
     """
     with st.popover("Pins", key=f"{page}_pin_files", type="tertiary"):
         travelling = [pinned.pin for pinned in page_pins if pinned.pin.travels]
@@ -253,7 +253,7 @@ def files(page: str, page_pins: Sequence[PagePin], takers: Mapping[str, CanExpre
             downloads.pins(page, travelling)
         key = f"{page}_pin_file"
         help = "Pins are settings with a name: they hold no data and no results."
-        st.file_uploader("Pins from a file", type="json", key=key, help=help, on_change=_load, args=(page, key, takers))
+        st.file_uploader("Pins from a file", type="json", key=key, help=help, on_change=_load, args=(page, key, pages))
 
 
 # -------------------------------------------------------------------------------------------------------------- changes
@@ -267,20 +267,20 @@ def set_pins(page: str, page_pins: Sequence[PagePin]) -> None:
     key = f"{page}_{_PINS}"
     st.session_state[key] = tuple(page_pins)
     visitors.current().notes[key] = tuple(pinned for pinned in page_pins if pinned.pin.travels)
-    st.session_state.pop(f"{page.removesuffix(_BESIDE)}_picture", None)  # else the page shows its stored chart again
+    st.session_state.pop(f"{page.removesuffix(_COMPARED)}_picture", None)  # else the page shows its stored chart again
 
 
-def import_pins(readers: Sequence[Reader], takers: Mapping[str, CanExpress], error_page: str) -> None:
+def import_pins(readers: Sequence[Reader], pages: Mapping[str, CanExpress], error_page: str) -> None:
     """Read pins from links or files, and add each to the first page that can express it, if that has room.
 
-    readers : functions that read pins. takers : the pages that may take them, as in `files`. error_page : prefix of the
-    page that shows the errors of the pins that were left out.
+    readers : functions that read pins. pages : the pages that may take them, as in `show_files`. error_page : prefix of
+    the page that shows the errors of the pins that were left out.
     """
     errors: list[UserError] = []
     for reader in readers:
         try:
             for pin in reader():
-                _add(pin, takers, errors)
+                _add(pin, pages, errors)
         except UserError as error:
             errors.append(error)
     st.session_state[f"{error_page}_{_REFUSED}"] = [
@@ -288,13 +288,12 @@ def import_pins(readers: Sequence[Reader], takers: Mapping[str, CanExpress], err
     ]
 
 
-def _add(pin: Pin, takers: Mapping[str, CanExpress], errors: list[UserError]) -> None:
-    """Add a pin to the first of the pages `takers` that can express it; if that fails, append why to `errors`."""
-    pages = [page for page, can_express in takers.items() if can_express(pin.experiment)]
-    if not pages:
+def _add(pin: Pin, pages: Mapping[str, CanExpress], errors: list[UserError]) -> None:
+    """Add a pin to the first of `pages` that can express it; if that fails, append why to `errors`."""
+    page = next((page for page, can_express in pages.items() if can_express(pin.experiment)), None)
+    if page is None:
         errors.append(UserError("It belongs to another page."))
         return
-    page = pages[0]
     if any(pin == pinned.pin for pinned in on_page(page)):  # as when its page has written it into the address
         return
     if len(on_page(page)) >= MOST:
@@ -319,7 +318,8 @@ def _pin(panel: Panel, draw: Draw) -> None:
 
 def _free_name(stem: str, first: int, names: Collection[str]) -> str:
     """Return the first of "<stem> <first>", "<stem> <first + 1>", … that is not among `names`."""
-    return next(name for number in count(first) if (name := f"{stem} {number}") not in names)
+    candidates = (f"{stem} {number}" for number in count(first))
+    return next(name for name in candidates if name not in names)
 
 
 def _with_results(panel: Panel, pinned: PagePin, run: Run, draw: Draw) -> PagePin:
@@ -330,26 +330,26 @@ def _with_results(panel: Panel, pinned: PagePin, run: Run, draw: Draw) -> PagePi
     references = {arm.label for arm in run.experiment.arms if arm.reference}
     return replace(
         pinned,
-        drawn=NOTHING if picture is None else pinned_overlay.pinned_parts(picture.figure, references),
+        picture=EMPTY if picture is None else pinned_overlay.pinned_parts(picture.figure, references),
         summary=summary(trace.visible(diagnostics)),
         raw=diagnostics and not run.experiment.problem.public,
         run=run.identity,
     )
 
 
-def _rename(page: str, key: str, widget: str) -> None:
-    """Give the pin with the key `key` the name that was typed into the control with the key `widget`; for a callback.
+def _rename(page: str, key: str, widget_key: str) -> None:
+    """Give the pin with the key `key` the name typed into the control with the key `widget_key`; for a callback.
 
     The name loses what a chart cannot show, and gets a number if another pin of the page has it; the control then shows
     the result. An empty name changes nothing.
     """
     page_pins = on_page(page)
     (old_name,) = (pinned.pin.name for pinned in page_pins if pinned.key == key)
-    name = pins.clean(st.session_state[widget]) or old_name
+    name = pins.clean(st.session_state[widget_key]) or old_name
     if any(pinned.pin.name == name for pinned in page_pins if pinned.key != key):
         # Cut to leave room for " 2" or another digit: a page has fewer than ten pins.
         name = _free_name(name[: MOST_NAME - 2].rstrip(), 2, {pinned.pin.name for pinned in page_pins})
-    st.session_state[widget] = name
+    st.session_state[widget_key] = name
     _replace(page, key, lambda pinned: replace(pinned, pin=replace(pinned.pin, name=name)))
 
 
@@ -364,27 +364,27 @@ def _remove(page: str, key: str) -> None:
     st.session_state[f"{page}_{_REFUSED}"] = []
 
 
-def _load(page: str, widget: str, takers: Mapping[str, CanExpress]) -> None:
-    """Add the pins of the file in the control with the key `widget`; for its callback. takers : as in `files`."""
-    file = st.session_state[widget]
+def _load(page: str, widget_key: str, pages: Mapping[str, CanExpress]) -> None:
+    """Add the pins of the file in the control with the key `widget_key`, for its callback, to one of `pages`."""
+    file = st.session_state[widget_key]
     if file is not None:  # None after the visitor has removed the file from the control
-        import_pins([lambda: pins.from_file(file.getvalue())], takers, page)
+        import_pins([lambda: pins.from_file(file.getvalue())], pages, page)
 
 
 # ------------------------------------------------------------------------------------------------------------ computing
 
 
-def compute_lines(panel: Panel, title: str, pinned: PagePin, draw: Draw, view: View) -> Sequence[Run]:
+def compute_lines(panel: Panel, title: str, pinned: PagePin, draw: Draw, make_ready: MakeReady) -> Sequence[Run]:
     """Compute the lines of a pin that has none, by an ordinary run; return [the run] while it is under way, else [].
 
     When the run has ended, the pin gets its lines and the page is drawn again. If it cannot run, a caption says why.
-    title : of the page, in the name of the run. view : returns the pin's experiment ready to run; raises UserError.
+    title : of the page, in the name of the run. make_ready : as in `show`.
     """
     key = panel.key(f"pin_{pinned.key}_job")
     run: Run | None = st.session_state.get(key)
     if run is None:
         try:
-            ready = view(pinned.pin.experiment)  # with its plans
+            ready = make_ready(pinned.pin.experiment)  # with its plans
         except UserError as error:
             st.caption(f"No lines: {escape_name(str(error))}")
             return ()

@@ -28,9 +28,9 @@ from dpviz.ui.experiment import guarantee
 # Largest size of the cached plans of all visitors together, about 100 MB, and of one visitor on a file; both counted in
 # steps, as `PlanView.size` is.
 MAX_SHARED, MAX_OWN = 2_000_000, 250_000
-CHARTS = 5_000  # number of steps of a plan that take as much memory as the charts of a plan
+CHARTS_SIZE = 5_000  # number of steps of a plan that take as much memory as the charts of a plan
 
-Shown = list[Chart]  # charts that a page has drawn
+Charts = list[Chart]  # charts that a page has drawn
 Predict = Callable[[Experiment, Mapping[str, Plan]], Any]  # a family's theory of the plans of an experiment, by label
 
 
@@ -59,7 +59,7 @@ class PlanView:
     @cached_property
     def size(self) -> int:
         """Its size in memory, counted in steps of a plan."""
-        return sum(plan.iterations for plan in self.plans.values()) + CHARTS
+        return sum(plan.iterations for plan in self.plans.values()) + CHARTS_SIZE
 
 
 class Views:
@@ -123,12 +123,12 @@ def settings_id(experiment: Experiment | None) -> str:
     return "" if experiment is None else str(hash(experiment.to_json()))
 
 
-def stops(
+def pack_stops(
     slider: str,
     experiments: Sequence[Experiment | None],
     keys: Sequence[str],
     predict: Predict,
-    drawings: Callable[[PlanView], Iterator[Chart]],
+    make_charts: Callable[[PlanView], Iterator[Chart]],
 ) -> str:
     """Return the guarantee and the plan's first charts at every stop of a slider, as `components.stops` sends them.
 
@@ -136,24 +136,24 @@ def stops(
     for all visitors.
 
     slider : key of the slider. experiments : the experiment at each stop, None where the settings do not go together.
-    keys : keys of the charts on the page, which are the first of `drawings`; as many charts are packed.
+    keys : keys of the charts on the page, which are the first that `make_charts` yields; as many are packed.
     """
     texts = tuple("" if experiment is None else experiment.to_json() for experiment in experiments)
     public = all(experiment is None or experiment.public for experiment in experiments)
-    pack, views = (_shared_stops, shared()) if public else (_stops, _own_views())
-    return pack(slider, texts, tuple(keys), charts.page_style(), views, predict, drawings)
+    pack, views = (_pack_shared_stops, shared()) if public else (_pack_stops, _own_views())
+    return pack(slider, texts, tuple(keys), charts.page_style(), views, predict, make_charts)
 
 
-def _stops(
+def _pack_stops(
     slider: str,
     texts: Sequence[str],
     keys: Sequence[str],
     style: tuple[bool, bool],  # noqa: ARG001 (a part of the cache key: `charts.browser_data` depends on the style of the page)
     _views: Views,
     _predict: Predict,
-    _drawings: Callable[[PlanView], Iterator[Chart]],
+    _make_charts: Callable[[PlanView], Iterator[Chart]],
 ) -> str:
-    """Compute `stops`. texts : the JSON text of the experiment at each stop, "" for none. style : of the page.
+    """Return the text of `pack_stops`. texts : JSON of the experiment at each stop, "" for none. style : of the page.
 
     Streamlit leaves parameters with an underscore out of the cache key.
     """
@@ -166,7 +166,7 @@ def _stops(
             if text:
                 with suppress(UserError):  # no method has a plan there
                     plan_view = _views.of(text, _predict)
-                    plan_charts = cached_charts(plan_view, _drawings(plan_view))
+                    plan_charts = cached_charts(plan_view, _make_charts(plan_view))
                     lines[-1] = guarantee.in_words(plan_view.experiment, plan_view.plans)
             for key in keys:
                 chart = next(plan_charts, None)
@@ -175,21 +175,21 @@ def _stops(
 
 
 _STOPS_LOCK = threading.Lock()  # of the computation of all stops of a slider
-_shared_stops = st.cache_resource(max_entries=64, show_spinner=False)(_stops)
+_pack_shared_stops = st.cache_resource(max_entries=64, show_spinner=False)(_pack_stops)
 
 
-def drawings(plan_view: PlanView) -> Iterator[Chart]:
+def basic_charts(plan_view: PlanView) -> Iterator[Chart]:
     """Yield the chart of the noise's scale in each step, and that of the privacy spent."""
     yield plan_figures.noise_schedule(plan_view.plans, plan_view.styles)
     yield privacy_spent(plan_view)
 
 
-def privacy_spent(plan_view: PlanView, after: str = "step") -> Chart:
+def privacy_spent(plan_view: PlanView, step_name: str = "step") -> Chart:
     """Return the chart of the privacy spent after each step, in the currency of the budget, or as ε at its δ.
 
-    after : name of a step, as the family counts them.
+    step_name : as the family calls its steps.
     """
-    budget, texts = plan_view.experiment.budget, {"remark": plan_view.experiment.budget.remark, "after": after}
+    budget, texts = plan_view.experiment.budget, {"remark": plan_view.experiment.budget.remark, "step_name": step_name}
     if isinstance(budget, ApproximateDP):
         return plan_figures.epsilon_spent(plan_view.plans, plan_view.styles, budget.delta, budget.epsilon, **texts)
     if budget.currency is None:  # a guarantee such as Rényi DP: read as ρ, in which it is no limit
@@ -209,20 +209,20 @@ def cached_charts(plan_view: PlanView, plan_charts: Iterator[Chart]) -> Iterator
         yield chart
         count += 1
     for chart in islice(plan_charts, count, None):  # an iterator has to make the first charts again to reach the others
-        # Another visitor may have made it meanwhile. None never comes here: it follows the last chart.
+        # Where another visitor has made the chart meanwhile, the cached one is yielded; `or` is for its type alone.
         yield plan_view.charts.setdefault(count, chart) or chart
         count += 1
     plan_view.charts[count] = None
 
 
-def refusals(refused: Mapping[str, UserError]) -> None:
+def show_refusals(refused: Mapping[str, UserError]) -> None:
     """Draw a warning for each reason why methods have no plan, with their labels. refused : the errors, by label."""
     for reason in dict.fromkeys(str(error) for error in refused.values()):
         labels = [label for label, error in refused.items() if str(error) == reason]
         st.warning(reason, title=f"Left out: {', '.join(labels)}")
 
 
-def notes(plans: Mapping[str, Plan]) -> None:
+def show_notes(plans: Mapping[str, Plan]) -> None:
     """Draw each different note of the plans as a warning, with the labels of the methods whose plan has it."""
     different_notes = dict.fromkeys(note for plan in plans.values() for note in plan.notes)
     for note in different_notes:

@@ -109,12 +109,12 @@ def _stored(panel: Panel, presets: Sequence[Preset], key: str) -> Preset | None:
     return next((preset for preset in presets if preset.name == name), None)
 
 
-def text(panel: Panel, preset: Preset | None, experiment: Experiment | None, settings_of: SettingsOf) -> None:
+def show_text(panel: Panel, preset: Preset | None, experiment: Experiment | None, settings_of: SettingsOf) -> None:
     """Draw a preset's advice on what to look for, which is true at its own settings; at others, their changes.
 
     Draws nothing if the present experiment has another kind of problem or data than the preset.
     """
-    if preset is None or experiment is None or _about(preset.experiment) != _about(experiment):
+    if preset is None or experiment is None or _kinds(preset.experiment) != _kinds(experiment):
         return
     if preset.experiment == experiment:
         st.caption(preset.look_for)
@@ -129,14 +129,14 @@ def text(panel: Panel, preset: Preset | None, experiment: Experiment | None, set
     st.caption(f"**{preset.name}.** {changed}")
 
 
-def story(panel: Panel, presets: Sequence[Preset]) -> None:
+def show_story(panel: Panel, presets: Sequence[Preset]) -> None:
     """Draw the published results that the last preset repeats, with their source."""
     preset = _stored(panel, presets, "last_preset")
     if preset is not None:
         st.caption(f"**{preset.name}.** {preset.reported} *Source: {preset.source}.*")
 
 
-def _about(experiment: Experiment) -> tuple[str, str]:
+def _kinds(experiment: Experiment) -> tuple[str, str]:
     """Return the kinds of problem and of data of an experiment."""
     data = experiment.problem.dataset
     return experiment.problem.kind, "" if data is None else data.kind

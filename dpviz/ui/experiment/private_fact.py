@@ -16,7 +16,7 @@ from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import texts
 
 
-def typed(panel: Panel, name: str) -> None:
+def note_typed(panel: Panel, name: str) -> None:
     """Note that the visitor typed the present value of the control `name`; for the callback of this control."""
     st.session_state[panel.key(f"{name}_typed")] = st.session_state[panel.key(name)]
 
@@ -68,7 +68,7 @@ class PrivateFact:
         origins = st.session_state.setdefault(self.panel.key(f"{self.name}_for"), {})
         return origins
 
-    def made_for(self, value: float | None) -> str | None:
+    def about_of(self, value: float | None) -> str | None:
         """Return `about` of the problem for which a value was computed; None for a value from typing or a preset."""
         about, _ = self._origins.get(value, (None, None))
         return about
@@ -84,7 +84,7 @@ class PrivateFact:
             return None
         return self.total if self.paid else cost  # on public data nothing adds up
 
-    def typed(self, value: float) -> None:
+    def note_declared(self, value: float) -> None:
         """Note that a value is used as declared by the visitor, as if it had been typed."""
         st.session_state[self.panel.key(f"{self.name}_typed")] = value
 
@@ -104,7 +104,7 @@ class PrivateFact:
         if cost is not None:
             self.paid.append(cost)
 
-    def known(self, value: float) -> None:
+    def forget_origin(self, value: float) -> None:
         """Note that a value was known beforehand, so that it no longer counts as computed; for callbacks."""
         self._origins.pop(value, None)
 
@@ -122,13 +122,13 @@ class PrivateFact:
         st.button(
             f"Release {self.what}",
             key=self.panel.key("release"),
-            on_click=self.keep,
+            on_click=self.write,
             args=(spends, compute),
-            disabled=self.made_for(value) == self.about and not self.is_estimate(value),
+            disabled=self.about_of(value) == self.about and not self.is_estimate(value),
             help="One release of the same data and model: a second one would cost the budget again.",
         )
 
-    def keep(self, cost: float | None, compute: Callable[[], float]) -> None:
+    def write(self, cost: float | None, compute: Callable[[], float]) -> None:
         """Compute the value and write it into its control, and its cost into the other; for callbacks.
 
         cost : of the release; None if `compute` adds no noise. If `compute` raises UserError, nothing is written, and
@@ -162,6 +162,6 @@ class PrivateFact:
                 f"count it. It does {where}.",
                 title=f"A release of {self.what} is not paid for",
             )
-        if value is not None and self.made_for(value) not in (None, self.about):
+        if value is not None and self.about_of(value) not in (None, self.about):
             this = self.what.removeprefix("the ")
             st.warning(f"The data or the model changed after this {this} was computed. Compute it again.")

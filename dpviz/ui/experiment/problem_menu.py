@@ -176,12 +176,12 @@ class ProblemMenu:
     expander. Errors of the problem are drawn in the last one.
     leading : a setting of the data that is drawn above the picture, in the place of the number of steps.
     upload_defaults : settings of the problem that have another default on a visitor's own file, as {name: (usual
-    default, that one)}; only such whose control has no prefix.
+    default, default on a file)}; only settings whose control has no prefix.
 
     Three functions let a page add to this.
-    more : `(panel, kind of problem, values)`, draws controls below the last settings and returns their values by name.
+    draw_more : `(panel, kind of problem, values)`, draws controls below the last settings; returns their values.
     complete : returns, from a draft, the values from which the problem is built.
-    more_of : the inverse of `more`: returns, from a problem, the values of the controls that `more` drew.
+    more_values_of : the inverse: returns, from a problem, the values of the controls that `draw_more` drew.
     """
 
     problems: Mapping[str, ProblemEntry]
@@ -195,9 +195,9 @@ class ProblemMenu:
     expanders: Sequence[str] = ()
     leading: str = ""
     upload_defaults: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
-    more: Callable[[Panel, type[ProblemSpecification], Mapping[str, Any]], Mapping[str, Any]] = _nothing
+    draw_more: Callable[[Panel, type[ProblemSpecification], Mapping[str, Any]], Mapping[str, Any]] = _nothing
     complete: Callable[[Draft], Mapping[str, Any]] = _values
-    more_of: Callable[[ProblemSpecification], Mapping[str, Any]] = _nothing
+    more_values_of: Callable[[ProblemSpecification], Mapping[str, Any]] = _nothing
 
     def choose(self, panel: Panel, main: DeltaGenerator, lead: int) -> Selection:
         """Draw the choice of the data with their settings, and of the problem if that comes first; return the choices.
@@ -207,9 +207,10 @@ class ProblemMenu:
         """
         if file.pop_removed():
             self._go_back(panel)
-        name = "" if ANY in self.sources else self._problem(panel, Selection())  # "": chosen after the data
-        source_name = self._source(panel, name)
-        name = source_name if source_name in self.problems else name  # a source that is a problem without data
+        name = "" if ANY in self.sources else self._choose_problem(panel, Selection())  # "": chosen after the data
+        source_name = self._choose_source(panel, name)
+        if source_name in self.problems:  # a source that is a problem without data
+            name = source_name
         # Without a name, the base class: no settings yet.
         entry = self.problems.get(name, ProblemEntry(Selection.kind))
         source = self._sources(name).get(source_name, Source(""))  # without one, the problem has no data
@@ -217,20 +218,21 @@ class ProblemMenu:
         if source.upload is not None:
             with main:
                 upload, tables = source.upload(panel.page)
-        names = [] if source.cls is None else setting_names(source.cls)
-        below = [setting for setting in names if setting != self.leading]  # all but the one above the picture
-        has_leading = names != below
+        data_names = [] if source.cls is None else setting_names(source.cls)
+        names_below = [setting for setting in data_names if setting != self.leading]  # this one is above the picture
+        has_leading = data_names != names_below
         data = None
-        with st.expander(self.data_settings, expanded=self.expanded) if entry.first or names else st.container():
+        has_controls = entry.first or data_names
+        with st.expander(self.data_settings, expanded=self.expanded) if has_controls else st.container():
             values = entry.draw(panel, entry.first, defaults={})
             if source.cls is not None:
-                fields = panel.specification(source.cls, below, prefix=source.prefix)
+                fields = panel.specification(source.cls, names_below, prefix=source.prefix)
                 if has_leading:
                     (leading,) = (control for control in source.cls.controls() if control.name == self.leading)
                     panel.add_lead(lead, leading, fields, prefix=source.prefix)  # writes its value into `fields`
                 data = Settings(source.cls, fields)
             if name and not self.expanders:  # else `build` draws these in the last of its expanders
-                values |= self.more(panel, entry.cls, values)
+                values |= self.draw_more(panel, entry.cls, values)
         uploaded = source.upload is not None
         return Selection(source_name, name, entry.cls, values, data, upload, uploaded, tables, has_leading=has_leading)
 
@@ -252,12 +254,12 @@ class ProblemMenu:
         for title in self.expanders:
             container = st.expander(title) if title else st.container()
             with container:
-                name = name or self._problem(panel, selection)  # in the first expander, if chosen after the data
+                name = name or self._choose_problem(panel, selection)  # in the first expander, if chosen after the data
                 values |= self.problems[name].draw(panel, self.problems[name].groups.get(title, ()), defaults)
         cls = self.problems[name].cls
         with container:  # the last one
             if self.expanders:  # else `choose` has drawn these
-                values |= self.more(panel, cls, values)
+                values |= self.draw_more(panel, cls, values)
             panel.check()
             data = selection.upload if selection.data is None else selection.data.build()
             if data is not None:
@@ -287,7 +289,7 @@ class ProblemMenu:
             if type(problem) is not entry.cls:
                 continue
             fields = {entry.key(setting): value for setting, value in fields_of(problem).items()}
-            fields |= self.more_of(problem)
+            fields |= self.more_values_of(problem)
             if data is None:  # its source has the name of the problem
                 return self._choices(name, name) | fields
             for source_name, source in self._sources(name).items():
@@ -337,12 +339,12 @@ class ProblemMenu:
         assert self.menu is not None
         return self.menu if isinstance(self.menu, Menu) else self.menu(selection)
 
-    def _problem(self, panel: Panel, selection: Selection) -> str:
+    def _choose_problem(self, panel: Panel, selection: Selection) -> str:
         """Draw the choice of the problem, if there is one; return the name of the problem."""
         first, *_ = self.problems
         return first if self.menu is None else self._menu(selection).draw(panel)
 
-    def _source(self, panel: Panel, name: str) -> str:
+    def _choose_source(self, panel: Panel, name: str) -> str:
         """Draw the choice of the source of the rows of the problem `name`; return its name, "" if it has no data."""
         titles = {source_name: source.title for source_name, source in self._sources(name).items()}
         if not titles:

@@ -26,14 +26,14 @@ from dpviz.problems.base import Metric
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import texts
-from dpviz.ui.experiment.plan import Shown
+from dpviz.ui.experiment.plan import Charts
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.markdown import escape_name, escape_sentence, show_table
 
 # ------------------------------------------------------------------------------------------------------ released models
 
 CONSTANT = "(constant)"  # name of the constant term in the column of coefficients
-NAMED = 3  # largest number of coefficients that a sentence names
+MAX_NAMED = 3  # largest number of coefficients that a sentence names
 
 
 def private_traces(trace: Trace) -> dict[str, ArmTrace]:
@@ -54,8 +54,8 @@ def coefficients(facts: DatasetFacts | GroupedFacts, constant: bool = False) -> 
 
 
 def heaviest(x: np.ndarray, names: Sequence[str]) -> str:
-    """Return text with the NAMED coefficients of x (d,) that are largest in absolute value, and their names (d,)."""
-    largest = np.argsort(-np.abs(x), kind="stable")[:NAMED]
+    """Return text with the largest coefficients of x (d,), in absolute value, at most MAX_NAMED, and their names."""
+    largest = np.argsort(-np.abs(x), kind="stable")[:MAX_NAMED]
     return ", ".join(f"{escape_name(names[j])} {x[j]:+.3g}" for j in largest)
 
 
@@ -105,9 +105,9 @@ class CurveOptions:
     """A family's options for drawing the curves of a run.
 
     second : name of the metric that the second chart shows at first.
-    overlays : curves of theory, one of which can be drawn as thin lines, by name and label of the method: the values
-    (T+1,) after each of T steps of the metric named `compared`. remarks, conditions : for each overlay, by name, a
-    sentence about it, and the condition under which it holds, which is drawn after its name.
+    overlays : curves of theory for the metric named `compared`, by their name and the label of the method: (T+1,)
+    values, after each of steps 0..T. The visitor can choose a name, whose curves are drawn as thin lines.
+    remarks, conditions : by name, a sentence about the curves, and their condition, which is drawn after the name.
     """
 
     second: str = ""
@@ -122,7 +122,7 @@ def diagnostics_shown(panel: Panel, experiment: Experiment) -> bool:
     return experiment.problem.public or bool(st.session_state.get(panel.key("diagnostics")))
 
 
-def diagnostics_switch(panel: Panel) -> None:
+def show_diagnostics_switch(panel: Panel) -> None:
     """Draw the switch that shows results which read the raw data of a visitor's file."""
     st.toggle(
         "Accuracy on my data (not private)",
@@ -138,11 +138,12 @@ def metrics(trace: Trace) -> dict[str, Metric]:
     Metrics that are the value of a constant guess in another one are left out: they are in its chart.
     """
     by_name = {name: metric for name, metric in trace.metrics.items() if not metric.guess_for}
+    most_telling = results.headline_metrics(trace)[:1]
     axes_last = sorted(by_name, key=lambda name: by_name[name].axis)
-    return {name: by_name[name] for name in dict.fromkeys([*results.headline_metrics(trace)[:1], *axes_last])}
+    return {name: by_name[name] for name in dict.fromkeys([*most_telling, *axes_last])}
 
 
-def show_curves(panel: Panel, run: Run, trace: Trace, options: CurveOptions) -> Shown:
+def show_curves(panel: Panel, run: Run, trace: Trace, options: CurveOptions) -> Charts:
     """Draw two charts side by side, with the controls above them; return the charts.
 
     The first has the most telling metric, the second another one of the visitor's choice, if there are others.
@@ -164,9 +165,9 @@ def show_curves(panel: Panel, run: Run, trace: Trace, options: CurveOptions) -> 
             second = panel.choice("second", "Second chart", labels, default, "The quantity in the chart on the right.")
         overlay = NO_OVERLAY
         if options.overlays and first == options.compared:
-            named = {NO_OVERLAY: "None", **{name: name.capitalize() for name in options.overlays}}
+            titles = {NO_OVERLAY: "None", **{name: name.capitalize() for name in options.overlays}}
             help = "Theory to compare the first chart with."
-            overlay = panel.choice("overlay", "Thin lines", named, NO_OVERLAY, help)
+            overlay = panel.choice("overlay", "Thin lines", titles, NO_OVERLAY, help)
         every_band = False
         if len(trace.arm_traces) > 2 and run.experiment.replicates > 1:
             every_band = panel.switch("all_bands", "All bands", default=False, help=texts.ALL_BANDS)
@@ -192,23 +193,24 @@ def _curve(
         return run.charts[key]
     if len(run.charts) >= MAX_CHARTS:
         run.charts.clear()
-    x_values, ceilings, title, along = _horizontal_axis(run, trace, axis)
+    x_values, ceilings, title, axis_name = _horizontal_axis(run, trace, axis)
     overlays = options.overlays.get(overlay, {})
     draw = partial(
         run_figures.convergence,
         trace,
         metric.name,
         arm_styles(run.experiment.arms),
-        spent=x_values,  # the privacy spent, or those of another axis
-        spent_title=title,
+        positions=x_values,
+        x_title=title,
         ceilings=ceilings,
         overlays=overlays,
         overlay_name=f"{overlay}{options.conditions.get(overlay, '')}",
     )
     figure = draw(bands="panels" if every_band else "best")
     remark = f" {options.remarks.get(overlay, '')}" if overlays else ""
-    caption = f"{explain.spread_sentence(run.experiment.replicates)}{remark} {privacy(metric, trace, run.experiment)}"
-    alt = f"{metric.label} against {along}, one line per method"
+    privacy = privacy_sentence(metric, trace, run.experiment)
+    caption = f"{explain.spread_sentence(run.experiment.replicates)}{remark} {privacy}"
+    alt = f"{metric.label} against {axis_name}, one line per method"
     read_from = provenance(trace.statuses(metric).values())
     chart = Chart(figure, metric.label, alt, caption, provenance=read_from, to_download=partial(draw, bands="all"))
     run.charts[key] = chart
@@ -237,7 +239,7 @@ def _horizontal_axis(
     return spent, ceilings, f"Privacy spent, {UNITS[run.currency].label}", "privacy spent"
 
 
-def privacy(metric: Metric, trace: Trace, experiment: Experiment) -> str:
+def privacy_sentence(metric: Metric, trace: Trace, experiment: Experiment) -> str:
     """Return a sentence on which curves of a metric's chart may be published, and under which guarantee."""
     statuses = list(trace.statuses(metric).values())
     private_count = sum(status != "not private" for status in statuses)
@@ -247,7 +249,7 @@ def privacy(metric: Metric, trace: Trace, experiment: Experiment) -> str:
     return f"{released} {explain.REFERENCES}" if "not private" in statuses else released
 
 
-def table(run: Run, trace: Trace, delta: float) -> None:
+def show_final_numbers(run: Run, trace: Trace, delta: float) -> None:
     """Draw the table of final numbers, with captions on what they mean and which of them read the raw data.
 
     trace : the part of the run's results that may be shown. delta : at which ε is read.
@@ -256,7 +258,7 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     if numbers.empty:
         return
     columns = {name: column for name, column in results.columns(trace).items() if name in numbers}
-    # The currency of an (ε, δ) budget names its δ, in four digits; if it is `delta`, the reading is the privacy spent.
+    # The currency of an (ε, δ) budget names its δ, in four digits. Where this is `delta`, two columns are the same.
     if numbers["currency"].iloc[0] == f"ε at δ = {short_up(delta, 4)}":
         columns.pop("epsilon_at_delta", None)
     headings = {name: _heading(name, column, numbers, delta) for name, column in columns.items()}
@@ -312,7 +314,7 @@ def table(run: Run, trace: Trace, delta: float) -> None:
         st.caption(" ".join(["Of one run." if repeats == 1 else f"Medians of {repeats} runs.", *notes]))
 
 
-def publishing_line(run: Run, trace: Trace, delta: float) -> None:
+def show_publishing_line(run: Run, trace: Trace, delta: float) -> None:
     """Draw a line on the privacy cost of publishing several of the results; nothing if there is only one.
 
     delta : at which ε is read.

@@ -39,9 +39,9 @@ from dpviz.ui.visitors import Kept
 # --------------------------------------------------------------------------------------- state of the picture, next run
 
 State = Literal["idle", "queued", "first repeats", "all repeats", "old", "failed", "stopped"]
-FIRST = 4  # number of repeats that are run first
-SOON = 2.0  # seconds of computing below which a run counts as short
-FOLLOW = 5.0  # seconds of computing below which all repeats follow the first ones by themselves
+FIRST_REPEATS = 4  # number of repeats that are run first
+SHORT_SECONDS = 2.0  # seconds of computing below which a run counts as short
+FOLLOW_SECONDS = 5.0  # seconds of computing below which all repeats follow the first ones by themselves
 
 
 class Startable(Protocol):
@@ -74,7 +74,7 @@ class Startable(Protocol):
         """Queue the run and return it.
 
         page : prefix of the keys of its page. title : name of the run in the sidebar. short : true if it is known to
-        take less than SOON.
+        take less than SHORT_SECONDS.
         """
 
 
@@ -109,15 +109,15 @@ def next_run(ready: Startable, newest: Job | None, others_wait: bool) -> Startab
     """Return the run that is to begin by itself now; None if there is none.
 
     The first repeats of new settings begin at once. All repeats follow if the computing time of the first ones shows
-    that all take less than FOLLOW, and no other visitor waits. Nothing begins by itself on a visitor's file, as each
-    run there is a release, or if memory would not suffice.
+    that all take less than FOLLOW_SECONDS, and no other visitor waits. Nothing begins by itself on a visitor's file, as
+    each run there is a release, or if memory would not suffice.
     """
     if not ready.public or ready.too_much:
         return None
     if newest is None or not matches_job(ready, newest):
         return ready.first or ready
     are_first_done = newest.state == "done" and not ready.is_task_of(newest)  # it matches, so it had the first ones
-    is_short_enough = newest.computing * ready.work_ratio < FOLLOW
+    is_short_enough = newest.computing * ready.work_ratio < FOLLOW_SECONDS
     return ready if are_first_done and not others_wait and is_short_enough else None
 
 
@@ -128,7 +128,7 @@ def is_short(ready: Startable, newest: Job | None) -> bool:
     as short if it has few repeats.
     """
     if newest is not None and newest.state == "done" and matches_job(ready, newest):
-        return newest.computing * ready.work_ratio < SOON
+        return newest.computing * ready.work_ratio < SHORT_SECONDS
     return ready.has_few_repeats
 
 
@@ -137,14 +137,16 @@ def is_short(ready: Startable, newest: Job | None) -> bool:
 # A poll is one drawing of the parts of a page that show a run; the following are about the seconds between two polls.
 POLL = 0.25  # lower limit for a run that computes
 PATIENT = 1.0, 5.0  # limits for a run that waits in line, as each poll costs its browser 0.2 s
-TIMES = 4.0  # lower limit as a multiple of the time that the last poll took; 1/TIMES: as a share of the run's time
-LOOKS = 7.0  # upper limit of the polls in a second of all tabs with runs in line, roughly
+TIMES = (
+    4.0  # the lower limit is this multiple of the time that the last poll took, and 1/TIMES of the run's time so far
+)
+MAX_POLLS = 7.0  # upper limit of the polls in a second of all tabs with runs in line, roughly
 STATUS = 2.0  # lower limit for the state of all runs in the sidebar
 AT_ONCE = 0.05  # for a run that has ended while the page was drawn
 FIRST_PICTURE = 0.12  # seconds that a page waits for the first curves of a run that began by itself
 PRESSED = 0.3  # seconds that it waits for those of a run that Run began
 STOPPED = 0.3  # seconds that Stop waits for a run to end: it does at its next step
-SMALL = 300e6  # upper limit of the bytes of memory of a run that counts as short, and so needs no turn after long ones
+SHORT_BYTES = 300e6  # upper limit of the memory of a run that counts as short, and so needs no turn after long ones
 WORKERS, SLOTS = "DPVIZ_WORKERS", 2  # environment variable of the number of runs at the same time, and its default
 # After a page's prefix: keys of its newest run, of the runs under Results and in the picture, and of its settings.
 JOB, _SHOWN, _PICTURED, _SETTLED = "_job", "_shown", "_pictured", "_settled"
@@ -166,12 +168,12 @@ class StartableExperiment(Startable):
 
     @property
     def has_few_repeats(self) -> bool:
-        return self.experiment.replicates < 2 * FIRST  # the first ones would be more than half of them
+        return self.experiment.replicates < 2 * FIRST_REPEATS  # the first ones would be more than half of them
 
     @property
     def work_ratio(self) -> float:
         """The ratio of its work to the work of its first repeats, from whose time that of all follows; see `first`."""
-        return self.experiment.replicates / FIRST
+        return self.experiment.replicates / FIRST_REPEATS
 
     @cached_property
     def releases(self) -> str:
@@ -187,7 +189,7 @@ class StartableExperiment(Startable):
         """
         if not self.public or self.has_few_repeats:
             return None
-        return replace(self, experiment=self.experiment.replaced(replicates=FIRST))
+        return replace(self, experiment=self.experiment.replaced(replicates=FIRST_REPEATS))
 
     @property
     def too_much(self) -> bool:
@@ -201,7 +203,7 @@ class StartableExperiment(Startable):
         return job.task == self.experiment
 
     def start(self, page: str, title: str, short: bool) -> "Run":
-        short = short and self.bytes < SMALL
+        short = short and self.bytes < SHORT_BYTES
         job = runner().submit(self.experiment, self.tables, visitor=visitors.current().name, short=short)
         return Run(job, self.plans, page, title, dict(self.tables))
 
@@ -236,7 +238,7 @@ class Run:
         return (self.job.position or 0) > 0  # the number of runs before it; None outside the queue
 
     @property
-    def waiting(self) -> str:
+    def waiting_text(self) -> str:
         """A sentence on why the run has no curves yet."""
         return progress.waiting_text(self.job) if self.job.state == "queued" else "The new run has no curves yet."
 
@@ -352,18 +354,18 @@ def pictured(page: str) -> Run | None:
     trace = None if run is None else run.job.trace
     if run is None or trace is None or not all(arm_trace.iterations for arm_trace in trace.arm_traces.values()):
         return last
-    if run.job.active and last is not None and _first_of(last.job, run.job):
+    if run.job.active and last is not None and _had_first_repeats_of(last.job, run.job):
         return last
     st.session_state[page + _PICTURED] = run
     return run
 
 
-def _first_of(earlier: Job, job: Job) -> bool:
+def _had_first_repeats_of(earlier: Job, job: Job) -> bool:
     """Return true if the job `earlier` had exactly the first repeats of `job`, which has more."""
     experiment = job.task
     if not isinstance(experiment, Experiment) or not experiment.public:  # on a file each run has noise of its own
         return False
-    return earlier.task != experiment and earlier.task == experiment.replaced(replicates=FIRST)
+    return earlier.task != experiment and earlier.task == experiment.replaced(replicates=FIRST_REPEATS)
 
 
 def note_settings(page: str, ready: StartableExperiment | None) -> None:
@@ -390,25 +392,26 @@ def partial_repeats(page: str, run: Run) -> tuple[int, int] | None:
     return run.experiment.replicates, ready.experiment.replicates
 
 
-def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerator, file_text: str = "") -> bool:
+def bar(panel: Panel, title: str, ready: Startable | None, switch_area: DeltaGenerator, file_text: str = "") -> bool:
     """Draw Run and Stop, start the run that begins by itself, if one does, and return whether a run is under way.
 
     The returned value is that of the buttons; the run may end while the rest of the page is drawn. Call this outside
     any fragment, so that a press of a button draws the whole page.
 
     title : of the page, as name of its runs. ready : the present settings, None while they make no run; a run that is
-    under way can still be stopped then. switch : the container of the switch that lets runs begin by themselves.
+    under way can still be stopped then. switch_area : of the switch that lets runs begin by themselves.
     file_text : on a page about a visitor's own file, the text in the place of the switch.
     """
     page = panel.page
     if file_text:
-        switch.caption(file_text)
+        switch_area.caption(file_text)
     else:
-        with switch:
+        with switch_area:
             at_once = panel.switch("follow", "Run at every change", default=True, help=texts.FOLLOW_HELP)
         if at_once and ready is not None:
             _follow(page, title, ready)
-    run, is_pressed = newest_run(page), bool(st.session_state.get(f"{page}_run"))  # pressed just before this drawing
+    run = newest_run(page)
+    is_pressed = bool(st.session_state.get(f"{page}_run"))  # just before this drawing
     if is_pressed and run is not None and ready is not None and not matches_job(ready, run.job):
         # A number was typed just before Run was pressed, and the button's callback started a run without it.
         run.job.stop()
@@ -451,8 +454,8 @@ def show_live(
     page: str,
     active: bool,
     draw: Callable[[], float | None],
-    none: str = "",
-    hidden: Callable[[Run], bool] = lambda _: False,
+    if_none: str = "",
+    hides_progress: Callable[[Run], bool] = lambda _: False,
 ) -> None:
     """Draw a part of the page, and the progress of its run below, again and again while the run is under way.
 
@@ -460,8 +463,8 @@ def show_live(
     so that the buttons change.
 
     active : the value that `bar` returned. draw : draws the part; if no run is under way, it is drawn again after as
-    many seconds as `draw` returns, unless that is None. none : a text for the time before the first run.
-    hidden : returns true for a run whose progress is not shown.
+    many seconds as `draw` returns, unless that is None. if_none : a text for the time before the first run.
+    hides_progress : returns true for a run whose progress is not shown.
     """
     newest = newest_run(page)
     is_pressed = bool(st.session_state.get(f"{page}_run"))
@@ -474,7 +477,8 @@ def show_live(
         run = newest_run(page)
         if run is None:
             return
-        has_ended, has_its_turn = active and not run.job.active, was_waiting and not run.waits
+        has_ended = active and not run.job.active
+        has_its_turn = was_waiting and not run.waits
         if has_ended or has_its_turn:
             st.rerun(f"{page}_whole")  # the fragment of `PageBody`, instead of the poll
 
@@ -489,36 +493,36 @@ def show_live(
             if why_lost is not None:
                 text = f"{why_lost} The last run is gone, the settings are kept: press Run."
                 st.info(text, icon=":material/restart_alt:")
-            elif none:
-                st.caption(none)
+            elif if_none:
+                st.caption(if_none)
             return None
-        if not hidden(run):
+        if not hides_progress(run):
             _progress(run)
-        shared_interval = runner().waiting / LOOKS  # the tabs of all runs in line share the polls of a second
-        if active:  # one that has ended since `bar` is noticed by `before_poll`, at once
+        shared_interval = runner().waiting / MAX_POLLS  # the tabs of all runs in line share the polls of a second
+        if active:  # if the run has ended since `bar`, `before_poll` is called at once and has the page drawn again
             return max(run.poll_interval(took), shared_interval) if run.job.active else AT_ONCE
         return None if seconds is None else max(seconds, shared_interval)
 
     draw_repeatedly(f"{page}_look", poll, before_poll)
 
 
-def draw_repeatedly(key: str, draw: Callable[[], float | None], on_look: Callable[[], None]) -> None:
+def draw_repeatedly(key: str, draw: Callable[[], float | None], before_redraw: Callable[[], None]) -> None:
     """Draw a part of a page that is drawn again after as many seconds as `draw` returns, unless that is None.
 
-    key : of the component that asks for it in the browser. on_look : is called before each further drawing, and may
-    have more of the page drawn instead.
+    key : of the component that asks for it in the browser. before_redraw : is called before each further drawing, and
+    may have more of the page drawn instead.
     """
 
-    def look() -> None:
-        if not streamlit_patches.draws_whole_page():  # as for a change of the visitor that came meanwhile
+    def on_request() -> None:
+        if not streamlit_patches.draws_whole_page():  # as it does after a change by the visitor that came meanwhile
             with suppress(StreamlitAPIException):  # the part to be drawn instead is of a page that was left
-                on_look()
+                before_redraw()
 
     @st.fragment
     def part() -> None:
         seconds = draw()
         if seconds is not None:
-            components.redraw_after(key, seconds, look)
+            components.redraw_after(key, seconds, on_request)
         streamlit_patches.page_drawn()  # every drawing, also of a part, notes its end
 
     part()
@@ -560,7 +564,7 @@ def show_outdated_notice(page: str) -> None:
     ready, run, newest = st.session_state.get(page + _SETTLED), finished_run(page), newest_run(page)
     if run is None:
         return
-    has_just_begun = newest is not None and newest.job.active and newest.job.seconds < SOON
+    has_just_begun = newest is not None and newest.job.active and newest.job.seconds < SHORT_SECONDS
     counts = partial_repeats(page, run)
     if not run.has_data:
         container.info(

@@ -45,7 +45,7 @@ DATA_SETS = Control("data_sets", "Data sets", texts.DATA_SETS_HELP, 1, int, 1, 2
 def show_section(
     panel: Panel, title: str, experiment: Experiment, tables: Mapping[str, np.ndarray], diagnostics: bool
 ) -> None:
-    """Draw the section.
+    """Draw the section "Sweep" of a page.
 
     title : of the page. experiment : the experiment whose settings are varied. tables : the arrays of a visitor's file.
     diagnostics : true to show results that read the raw rows of such a file.
@@ -53,7 +53,7 @@ def show_section(
     st.markdown(texts.SWEEP)
     sweep: Sweep | None = None
     with draw_errors():
-        sweep = _sweep(panel, experiment, diagnostics)
+        sweep = _choose_sweep(panel, experiment, diagnostics)
     if not experiment.problem.public and sweep is not None:
         with draw_errors():
             st.info(texts.SWEEP_UPLOADED.format(price=price(sweep.to_json())), icon=":material/lock:")
@@ -64,14 +64,14 @@ def show_section(
     show_sweep(key, f"{title}, sweep", sweep, partial(_draw, panel, key), tables, diagnostics)
 
 
-def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | None:
+def _choose_sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | None:
     """Draw the controls and return their sweep; None if a number is out of range, which a message next to it says.
 
     diagnostics : as in `show_section`. Raises UserError if the numbers do not go together, or there is no setting to
     vary or no metric to show.
     """
     offered = {name: setting for name, setting in settings(experiment).items() if _has_control(panel, name, setting)}
-    metrics = {  # without the value of a constant guess in another one, which is in the caption of `_maps`
+    metrics = {  # without the values of a constant guess in other metrics, which the caption of `_maps` has
         name: metric
         for name, metric in experiment.metrics().items()
         if not metric.guess_for and (diagnostics or metric.released)
@@ -84,11 +84,11 @@ def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | N
         )
     titles = {name: setting.title for name, setting in offered.items()}
     mistake_count = len(panel.mistakes)  # of the controls above
-    first, first_range = _axis(panel, "setting", "Vary", titles, offered, "What is drawn along the horizontal axis.")
+    help = "What is drawn along the horizontal axis."
+    first, first_range = _choose_axis(panel, "setting", "Vary", titles, offered, help)
     others = {NONE: "Nothing else", **{name: title for name, title in titles.items() if name != first}}
-    second, second_range = _axis(
-        panel, "second", "And", others, offered, "With a second setting there is a map of each method."
-    )
+    help = "With a second setting there is a map of each method."
+    second, second_range = _choose_axis(panel, "second", "And", others, offered, help)
     left, middle, right = st.columns([3, 2, 4], vertical_alignment="bottom")
     with left:
         labels = {name: metric.label for name, metric in metrics.items()}
@@ -99,7 +99,7 @@ def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | N
         data_sets = panel.number(DATA_SETS, f"{PREFIX}_{DATA_SETS.name}", slider=False) if seed_field else 1
     private = [arm.label for arm in experiment.arms if not arm.reference]
     if len(private) > 2 and second == NONE:
-        with right:
+        with right:  # `_curves` reads the choice from the session
             panel.named(f"{PREFIX}_compared", "Crossings with", private, "The others cross this.")
     if len(panel.mistakes) > mistake_count:
         return None
@@ -112,10 +112,10 @@ def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | N
         seeds = tuple((seed + k) % 2**31 for k in range(int(data_sets)))  # after the largest seed follows 0
         fields |= {"data_seed": seed_field, "data_seeds": seeds}
     sweep = Settings(Sweep, fields).build()
-    points = sweep.data_sets * sweep.places  # `places`: the points on one data set
-    if points > MAX_POINTS:
+    point_count = sweep.data_sets * sweep.places  # `places`: the number of points on one data set
+    if point_count > MAX_POINTS:
         raise UserError(
-            f"This sweep has {points} points; a page takes at most {MAX_POINTS}. Choose fewer values or data sets."
+            f"This sweep has {point_count} points; a page takes at most {MAX_POINTS}. Choose fewer values or data sets."
         )
     return sweep
 
@@ -132,7 +132,7 @@ def _has_control(panel: Panel, name: str, setting: Setting) -> bool:
     return any(f"_{control}".endswith(f"_{field}") for control in panel.titles)
 
 
-def _axis(
+def _choose_axis(
     panel: Panel, name: str, label: str, titles: Mapping[str, str], offered: Mapping[str, Setting], help: str
 ) -> tuple[str, tuple[float, float, int]]:
     """Draw the choice of a varied setting and its range; return its name, and (first value, last value, how many).
@@ -222,7 +222,7 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
     """
     metric = _label(sweep, result)
     log_x = setting.logarithmic and sweep.values[0] > 0  # the values ascend, so then all are positive
-    # The method whose crossings with others are marked, as chosen in `_sweep`.
+    # The method whose crossings with others are marked, as chosen in `_choose_sweep`.
     compared = st.session_state.get(panel.key(f"{PREFIX}_compared"), "")
     privacy, publishing = status(sweep, result)
     band = "Median" if sweep.experiment.replicates == 1 and sweep.data_sets == 1 else "Median and 10-90 % band"
@@ -248,7 +248,7 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
     )
     charts.show(chart, panel.key(f"chart_{PREFIX}"))
     if log_x:
-        laws(result, setting.control.symbol or "x")
+        show_laws(result, setting.control.symbol or "x")
 
 
 def status(sweep: Sweep, result: SweepResult) -> tuple[Provenance, str]:
@@ -361,8 +361,8 @@ def show_sweep(
     if run is None or active or run.job.result is None or run.job.result.metric is None:  # no metric: no results yet
         return
     result = _visible(run, run.job.result, diagnostics)
-    points_count = run.job.task.places if isinstance(run.job.task, Sweep) else 0  # it always is one
-    _say_left_out(result.left_out, points_count)
+    assert isinstance(run.job.task, Sweep)
+    _say_left_out(result.left_out, run.job.task.places)
     draw(result)
     st.caption(texts.SWEEP_NOT_COVERED)
 
@@ -447,7 +447,7 @@ def _say_left_out(left_out: Sequence[LeftOut], points: int) -> None:
         st.warning(reason, title=f"Left out: {methods}")
 
 
-def laws(result: SweepResult, symbol: str) -> None:
+def show_laws(result: SweepResult, symbol: str) -> None:
     """Draw a table of two laws of growth of each method in the setting x that the sweep varies.
 
     They are the power law, median = c x^p, and the log law, median = a + b ln x, each with its misfit; the last column

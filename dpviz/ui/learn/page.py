@@ -210,7 +210,7 @@ def _show_chart(lesson: Lesson, step: int, before: Side, after: Side, poll: Poll
     noise = measure.noise(before)
     if noise:
         figure = lesson_figures.noise(
-            noise, measure.noise(after), names, reach=measure.reach(after), there=step != SETTING
+            noise, measure.noise(after), names, x_ends=measure.reach(after), reveal=step != SETTING
         )
         charts.show_figure(figure, _key(lesson, "noise"), f"Noise scale in each step: “{lesson.title}”")
         st.caption(explain.SETTINGS_ONLY)
@@ -280,7 +280,7 @@ def _open(lesson: Lesson) -> None:
         preset_menu.set_pending(page.prefix, lesson.after)
         pin = Pin(clean(f"{lesson.change.title} {old}"), lesson.before)
         # As if one link with this pin had been read, on this page, which is the only one that may take it.
-        pins.import_pins([lambda: [pin]], takers={page.prefix: page.can_express}, error_page=page.prefix)
+        pins.import_pins([lambda: [pin]], pages={page.prefix: page.can_express}, error_page=page.prefix)
     st.switch_page(f"pages/{lesson.page}.py", query_params=_set_planner(lesson.after))
 
 

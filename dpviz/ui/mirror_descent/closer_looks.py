@@ -41,7 +41,7 @@ from dpviz.ui import charts, explain, number_table
 from dpviz.ui.controls import Panel, draw_errors, input_error
 from dpviz.ui.experiment import guarantee, results
 from dpviz.ui.experiment import sweep as sweep_panel
-from dpviz.ui.experiment.plan import PlanView, Shown
+from dpviz.ui.experiment.plan import Charts, PlanView
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.markdown import escape_name, show_table
@@ -129,7 +129,7 @@ class Measured(NamedTuple):
         return texts.Losses(float(np.median(self.means[:, -1])), float(np.median(of_worst_group)))
 
 
-def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Shown:
+def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Charts:
     """Draw losses in each group: of one method a chart, next to references without privacy, and of all methods tables.
 
     They read the raw data. Returns the charts.
@@ -510,7 +510,7 @@ def _draw_sweep(panel: Panel, result: SweepResult) -> None:
         "not private",
     )
     charts.show(chart, panel.key("chart_sweep"))
-    sweep_panel.laws(result, symbol="d")
+    sweep_panel.show_laws(result, symbol="d")
 
 
 def _accounting(panel: Panel, view: PlanView, delta: float) -> None:

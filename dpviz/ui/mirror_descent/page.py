@@ -50,7 +50,7 @@ from dpviz.ui.experiment import guarantee, hero, problem_menu
 from dpviz.ui.experiment import plan as page_plan
 from dpviz.ui.experiment.controls import Offer
 from dpviz.ui.experiment.page import FamilyPage
-from dpviz.ui.experiment.plan import PlanView, Shown
+from dpviz.ui.experiment.plan import Charts, PlanView
 from dpviz.ui.experiment.results import CurveOptions
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.markdown import show_table
@@ -152,9 +152,9 @@ MENU = problem_menu.ProblemMenu(
     data_settings="Problem settings",
     expanded=True,
     leading="strategies_x",  # the setting that the page's question is about
-    more=_draw_vertices,  # further controls, below the settings
+    draw_more=_draw_vertices,  # further controls, below the settings
     complete=_read_vertices,  # from their values to those of the problem's fields
-    more_of=_vertices_of,  # the inverse of `more`
+    more_values_of=_vertices_of,  # the inverse of `draw_more`
 )
 
 
@@ -175,7 +175,7 @@ class GamesPage(FamilyPage):
     prefix = "mirror"
     package = mirror_descent
     by_name = presets.BY_NAME
-    words = texts.WORDS
+    full_names = texts.WORDS
     default_methods = presets.offered(QuadraticGame)[1]  # those selected at first
     references = "The best play that is found without privacy, tuned on the data: the floor of the picture."
     data_heading = "Game"
@@ -245,7 +245,7 @@ class GamesPage(FamilyPage):
         """Yield charts of the noise of every round, of the privacy spent, of the bound on the gap along the rounds, and
         of the bound at the end against the number of rounds."""
         yield figures.noise_of_rounds(view.plans, view.styles)
-        yield page_plan.privacy_spent(view, after="round")
+        yield page_plan.privacy_spent(view, step_name="round")
         yield figures.gap_bounds(view.experiment.arms, view.plans, view.styles)
         # The last chart is about the settings of the first method that has a bound (in `theory`, from `predict`).
         method = next((arm.algorithm for arm in view.experiment.arms if arm.label in view.theory), None)
@@ -345,7 +345,7 @@ class GamesPage(FamilyPage):
         if not run.experiment.problem.public:
             closer_looks.show_released(panel, run, trace)
 
-    def draw_results(self, panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
+    def draw_results(self, panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Charts:
         """Draw the results of this kind of problem that may be shown; return the charts.
 
         First those that may be published, then those that need the game with its rows, as they read the raw data.
@@ -463,7 +463,7 @@ def _certified(run: Run, trace: Trace) -> None:
             st.success(f"{texts.certified(label, float(gaps[0]), width)}{condition}", icon=":material/verified:")
 
 
-def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
+def _strategies(panel: Panel, run: Run, trace: Trace) -> Charts:
     """Draw the released strategies of the first run over the rounds; return the charts."""
     arm_traces = {
         label: arm_trace for label, arm_trace in trace.arm_traces.items() if len(arm_trace.path.get("x", ())) > 1
@@ -475,7 +475,7 @@ def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
     arm_trace = arm_traces[label]
     problem = run.experiment.problem
     assert isinstance(problem, GameSpecification)
-    drawings: Shown = []
+    drawings: Charts = []
     columns = st.columns(2, gap="medium")
     for column, (name, title) in zip(columns, PLAYERS.items(), strict=True):
         path = np.array(arm_trace.path.get(name, ()))  # (k, d), a strategy for each record
@@ -510,7 +510,7 @@ def _heaviest(problem: GameSpecification, player: Player, weights: np.ndarray) -
         )
 
 
-def _marginals(panel: Panel, run: Run, trace: Trace, game: MarginalGame) -> Shown:
+def _marginals(panel: Panel, run: Run, trace: Trace, game: MarginalGame) -> Charts:
     """Draw the marginals of one method's histogram against those of the data, and the errors of all; return the charts.
 
     They read the raw data: a diagnostic.

@@ -49,7 +49,7 @@ def _accounting(panel: Panel, view: PlanView, delta: float) -> None:
     with st.columns([1, 2])[0]:
         label = panel.named("accounting_of", "Method", guarantee.only_private(view.plans), "Whose plan is looked at.")
     caption = "The most that a run can have spent by each step, read by different accountants."
-    chart = plan_figures.accountant_curves(view.plans[label], delta, after="step at most", words=caption)
+    chart = plan_figures.accountant_curves(view.plans[label], delta, step_name="step at most", remark=caption)
     charts.show(chart, panel.key("chart_accountants"))
 
 

@@ -22,7 +22,7 @@ from dpviz.families.second_order.methods.releases import NOISY_CURVATURE, NOISY_
 from dpviz.families.second_order.theory import Analysis
 from dpviz.numbers import rounded_up, short, short_up
 from dpviz.plots import clouds
-from dpviz.plots.clouds import Background
+from dpviz.plots.clouds import Ground
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.lines import Limit
 from dpviz.plots.elements.sheets import FixedAxis
@@ -36,8 +36,8 @@ from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment import guarantee, hero, problem_menu
 from dpviz.ui.experiment import plan as page_plan
 from dpviz.ui.experiment.page import FamilyPage
-from dpviz.ui.experiment.plan import PlanView, Shown
-from dpviz.ui.experiment.private_fact import PrivateFact, say_typed, typed
+from dpviz.ui.experiment.plan import Charts, PlanView
+from dpviz.ui.experiment.private_fact import PrivateFact, note_typed, say_typed
 from dpviz.ui.experiment.results import CurveOptions
 from dpviz.ui.experiment.run import Run, problem_key
 from dpviz.ui.explain import SETTINGS_ONLY
@@ -102,7 +102,7 @@ def _draw_gap(panel: Panel, cls: type[ProblemSpecification], values: Mapping[str
     the fields that they set."""
     controls = {control.name: control for control in cls.controls()}
     # That a gap was typed is noted, as it then counts as declared, and costs nothing.
-    fields = {"gap": panel.number(controls["gap"], "gap", on_change=partial(typed, panel, "gap"))}
+    fields = {"gap": panel.number(controls["gap"], "gap", on_change=partial(note_typed, panel, "gap"))}
     if values["start"] == "random":
         fields |= panel.specification(cls, ["start_seed", "gap_cost"])
     return fields
@@ -130,7 +130,7 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
     released_value = None if paid is None else value  # which may be for another problem
     purchase.warn(paid is not None, where="with the gap that was released, and its cost", value=released_value)
     if value is not None and paid is None:
-        purchase.typed(value)
+        purchase.note_declared(value)
         if cost is not None:  # set, as if the value had been bought
             say_typed("Γ")
     return {**values, "gap_cost": paid}
@@ -156,7 +156,7 @@ MENU = problem_menu.ProblemMenu(
     },
     help="What the algorithms learn from. Your own file stays on this server.",
     expanders=(EXPANDER,),
-    more=_draw_gap,
+    draw_more=_draw_gap,
     complete=_with_gap,
 )
 
@@ -190,7 +190,7 @@ class SecondOrderPage(FamilyPage):
     prefix = "second"
     package = second_order
     by_name = presets.BY_NAME
-    words = texts.WORDS
+    full_names = texts.WORDS
     default_methods = presets.DEFAULT_METHODS
     references = "OPT once more, without noise: no privacy."
     currency = "approximate"
@@ -219,7 +219,7 @@ class SecondOrderPage(FamilyPage):
         """Yield charts of the noise in each step, of the privacy spent, of the noise of both stopping tests over their
         tolerances, and of the waiting times at a flat point by the number of rows."""
         yield figures.noise_and_targets(view.experiment.arms, view.plans, view.styles)
-        yield page_plan.privacy_spent(view, after="step at most")
+        yield page_plan.privacy_spent(view, step_name="step at most")
         theory: Theory = view.theory
         ratios: dict[str, tuple[float, float]] = {}  # noise over tolerance, by method and phase
         for phases in theory.values():
@@ -301,7 +301,7 @@ class SecondOrderPage(FamilyPage):
             partial(_ground, run),
             arm_styles(run.experiment.arms),
             DIRECTIONS,
-            what="objective",
+            objective_name="objective",
             heading="The objective below the runs",
             caption=f"{texts.LANDSCAPE} **Not private**: it reads the raw data, which are generated.",
         )
@@ -348,7 +348,7 @@ class SecondOrderPage(FamilyPage):
             sentence=" ".join(sentences),
         )
 
-    def ground(self, run: Run, *_axes: FixedAxis) -> Background | None:
+    def ground(self, run: Run, *_axes: FixedAxis) -> Ground | None:
         """Return the objective below the runs; None where it cannot be drawn.
 
         It is drawn over a fixed part of the plane (`REACH`), so the axes of the runs, the further arguments, do not
@@ -384,7 +384,7 @@ class SecondOrderPage(FamilyPage):
         warning = f" “{SOLVED}” reads the raw data: **not private**." if reads_data else ""
         st.caption(f"How and when a run ended follows from what it released.{warning}")
 
-    def draw_results(self, panel: Panel, run: Run, trace: Trace, _diagnostics: bool) -> Shown:
+    def draw_results(self, panel: Panel, run: Run, trace: Trace, _diagnostics: bool) -> Charts:
         """Draw the two stopping tests of one method, step by step against their tolerances, and what its releases cost.
 
         Returns the charts.
@@ -403,7 +403,7 @@ class SecondOrderPage(FamilyPage):
             (NOISY_GRADIENT, analysis.gradient_tolerance, True, "Is the gradient small?", ""),
             (NOISY_CURVATURE, -analysis.curvature_tolerance, False, "Is the curvature not negative?", certified),
         )
-        drawings: Shown = []
+        drawings: Charts = []
         for column, (metric, tolerance, log_y, heading, note) in zip(st.columns(2, gap="medium"), parts, strict=True):
             caption = f"{texts.TESTS[metric.name]}{note} {privacy}"
             chart = figures.stopping_test(
@@ -481,13 +481,13 @@ def analysis_of(run: Run, label: str) -> Analysis:
 
 
 @st.cache_resource(max_entries=8, scope="session", show_spinner=False, hash_funcs={Run: problem_key})
-def _ground(run: Run) -> Background:
+def _ground(run: Run) -> Ground:
     """Compute the objective of a run on a grid in the plane of the first two coordinates.
 
     The more rows the data have, the fewer points has the grid, so that it takes about the same time.
     """
     points = int(np.clip(np.sqrt(EVALUATIONS / run.problem.facts.n), MIN_POINTS, MAX_POINTS))
-    return clouds.objective_background(run.problem, *(np.linspace(-reach, reach, points) for reach in REACH))
+    return clouds.objective_ground(run.problem, *(np.linspace(-reach, reach, points) for reach in REACH))
 
 
 # ---------------------------------------------------------------------------------------------------------- the results
@@ -553,7 +553,7 @@ def _why_not(run: Run, label: str) -> str:
     return texts.NOT_NEEDED if isinstance(method, Descent) and not method.releases_hessians(facts) else texts.NOT_YET
 
 
-def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Shown:
+def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Charts:
     """Draw what a method's releases have cost, by purpose, against the ceiling in the guarantee; return the charts.
 
     privacy : the sentence for the caption on the privacy of the chart.

@@ -20,7 +20,7 @@ from dpviz.families.zeroth_order.advice import Forecast, Option, forecast, has_s
 from dpviz.families.zeroth_order.conversion import EVALUATIONS
 from dpviz.numbers import short, short_up
 from dpviz.plots import clouds
-from dpviz.plots.clouds import Background
+from dpviz.plots.clouds import Ground
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.plots.elements.style import arm_styles
@@ -33,7 +33,7 @@ from dpviz.ui.experiment import guarantee, hero, results
 from dpviz.ui.experiment import plan as page_plan
 from dpviz.ui.experiment.controls import BY_NAME
 from dpviz.ui.experiment.page import FamilyPage
-from dpviz.ui.experiment.plan import PlanView, Shown, show_advice
+from dpviz.ui.experiment.plan import Charts, PlanView, show_advice
 from dpviz.ui.experiment.problem_menu import (
     ANY,
     UPLOAD,
@@ -117,7 +117,7 @@ class ZerothOrderPage(FamilyPage):
     prefix = "zeroth"
     package = zeroth_order
     by_name = presets.BY_NAME
-    words = texts.WORDS
+    full_names = texts.WORDS
     default_methods = presets.DEFAULT_METHODS
     references = "The published algorithm once more, without noise: no privacy."
     data_heading = "Function"
@@ -245,14 +245,14 @@ class ZerothOrderPage(FamilyPage):
             partial(ground, run, smoothed),
             arm_styles(run.experiment.arms),
             DIRECTIONS,
-            what=what,
+            objective_name=what,
             heading=f"Smoothed over r = {short(radius(run))}" if smoothed else "The function itself",
             caption=f"{texts.LANDSCAPE.format(what=what)} **Not private**: it reads the raw data, which are generated.",
         )
 
     def curves(self, run: Run, diagnostics: bool) -> Chart | None:
         """Return the curves of at most LINES private methods."""
-        return hero.curves(run, diagnostics, most=LINES)
+        return hero.curves(run, diagnostics, max_private=LINES)
 
     def headline(self, run: Run, trace: Trace) -> hero.Headline | None:
         """Return the end of the best method; its sentence compares it with its start and with the end of the reference
@@ -268,7 +268,7 @@ class ZerothOrderPage(FamilyPage):
                 sentence += ", a difference that may be chance"
         return headline._replace(sentence=f"{sentence}.")
 
-    def ground(self, run: Run, *_axes: FixedAxis) -> Background | None:
+    def ground(self, run: Run, *_axes: FixedAxis) -> Ground | None:
         """Return the objective below the runs; None where it cannot be drawn.
 
         It is drawn over a fixed part of the plane (`REACH`), so the axes of the runs, the further arguments, do not
@@ -312,7 +312,7 @@ class ZerothOrderPage(FamilyPage):
         }
         results.show_model(panel, run, sentences, model, meaning(problem))
 
-    def draw_results(self, panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
+    def draw_results(self, panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Charts:
         """Draw the length of the noisy gradients, the stationarity of the runs and, for a function of two parameters,
         maps of the function and of its smoothed version; return the charts."""
         left, right = st.columns(2, gap="medium")
@@ -353,7 +353,7 @@ class ZerothOrderPage(FamilyPage):
 # ------------------------------------------------------------------- the ground: a map of the objective below the runs
 
 
-def ground(run: Run, smoothed: bool) -> Background:
+def ground(run: Run, smoothed: bool) -> Ground:
     """Compute the objective of a run's function over its two parameters; if `smoothed`, its mean over discs of the
     run's radius r."""
     objective = _evaluate(run.experiment.problem.to_json())
@@ -368,17 +368,17 @@ def radius(run: Run) -> float:
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _evaluate(text: str) -> Background:
+def _evaluate(text: str) -> Ground:
     """Compute the objective of the simulated function with the JSON text `text` over the part of the plane in REACH.
 
     The function gets ROWS rows in place of its own number, which takes less time and gives the same picture.
     """
     problem = BlackBox.from_json(text)
     x, y = (np.linspace(low, high, POINTS) for low, high in REACH[type(problem)])
-    return clouds.objective_background(problem.replaced(rows=ROWS).build(), x, y)
+    return clouds.objective_ground(problem.replaced(rows=ROWS).build(), x, y)
 
 
-def averaged(objective: Background, radius: float) -> Background:
+def averaged(objective: Ground, radius: float) -> Ground:
     """Compute the mean of the values on a grid over discs of this radius around each of its points.
 
     The mean is that over BALL points of the disc. Between the points of the grid values are interpolated linearly;
@@ -396,7 +396,7 @@ def averaged(objective: Background, radius: float) -> Background:
     for length, angle in zip(radii.tolist(), angles.tolist(), strict=True):
         moved_along_x = _shift(padded, padding, x_cells * length * math.cos(angle))
         total += _shift(moved_along_x.T, padding, y_cells * length * math.sin(angle)).T
-    return Background(objective.x, objective.y, total / BALL)
+    return Ground(objective.x, objective.y, total / BALL)
 
 
 def _shift(values: np.ndarray, padding: int, cells: float) -> np.ndarray:
@@ -413,7 +413,7 @@ def _shift(values: np.ndarray, padding: int, cells: float) -> np.ndarray:
 # ---------------------------------------------------------------------------------------------------------- the results
 
 
-def _norms(panel: Panel, run: Run, trace: Trace) -> Shown:
+def _norms(panel: Panel, run: Run, trace: Trace) -> Charts:
     """Draw the length of the released gradients next to that of the noise in them; return the chart, or an empty list
     if no method has such gradients."""
     experiment = run.experiment
@@ -424,7 +424,7 @@ def _norms(panel: Panel, run: Run, trace: Trace) -> Shown:
     return [charts.show(chart, panel.key("chart_norms"))] if chart.figure.data else []
 
 
-def _stationarity(panel: Panel, run: Run, trace: Trace, metric: str) -> Shown:
+def _stationarity(panel: Panel, run: Run, trace: Trace, metric: str) -> Charts:
     """Draw one of the metrics in `figures.STATIONARITY`, with the error from its sample of rows; return the chart, or
     an empty list if it was not recorded."""
     experiment, problem = run.experiment, run.experiment.problem

@@ -476,7 +476,7 @@ def test_below_the_runs_of_a_model_is_its_objective(problem: LinearModel) -> Non
     """All but two weights as at the minimum, so that it is lowest where the model's minimum is."""
     built = problem.build()
     x, y = (np.linspace(weight - 2, weight + 3, 11) for weight in built.minimiser[:2].tolist())
-    found = figures.model_background(built, x, y)
+    found = figures.model_ground(built, x, y)
     places = np.tile(built.minimiser, (121, 1))
     places[:, 0], places[:, 1] = np.tile(x, 11), np.repeat(y, 11)
     values = built.evaluate({"x": places})["objective"]
@@ -485,13 +485,13 @@ def test_below_the_runs_of_a_model_is_its_objective(problem: LinearModel) -> Non
     assert built.evaluate({"x": built.minimiser[None]})["gradient_norm"] < 1e-6
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # where runs have diverged
-        assert np.isfinite(figures.model_background(built, 1e38 * x, 1e38 * y).values).all()
+        assert np.isfinite(figures.model_ground(built, 1e38 * x, 1e38 * y).values).all()
 
 
 def test_the_ground_is_the_objective() -> None:
     quadratic = Quadratic(dimension=5)
     x, y = np.linspace(-1, 2, 4), np.linspace(-3, 1, 3)
-    ground = figures.quadratic_background(quadratic.facts(), x, y)
+    ground = figures.quadratic_ground(quadratic.facts(), x, y)
     places = np.zeros((12, 5))
     places[:, 0], places[:, -1] = np.tile(x, 3), np.repeat(y, 4)
     assert quadratic.plane is not None

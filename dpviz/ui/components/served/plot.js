@@ -396,8 +396,8 @@ function placeLimits({ data, layout }, width) {
 
 // The mark of the present value, where the slider is.
 function moveMark({ annotations = [], shapes = [] }, { at, value }) {
-  for (const line of shapes.filter(({ name }) => name === "turn")) line.x0 = line.x1 = at;
-  for (const note of annotations.filter(({ name }) => name === "turn")) {
+  for (const line of shapes.filter(({ name }) => name === "vertical")) line.x0 = line.x1 = at;
+  for (const note of annotations.filter(({ name }) => name === "vertical")) {
     Object.assign(note, { x: Math.log10(at), text: note.text.replace(/= .*/, `= ${value}`) });
   }
 }
