@@ -117,10 +117,11 @@ class BatchRule:
         if self.size is not None:
             return self.size
         if self.surrogate.kernel == "rbf":
-            return max(placing.least, self.closed_form() or 2 * d * placing.repeats)  # the largest if none is enough
+            size = self.first_size_by_formula() or 2 * d * placing.repeats  # the largest, if none is enough
+            return max(placing.least, size)
         return _first_size(self.surrogate, placing, tuple(self.low.tolist()), tuple(self.high.tolist()), self.level)
 
-    def closed_form(self) -> int | None:
+    def first_size_by_formula(self) -> int | None:
         """Return the number of points of a first step that reaches the level with the squared exponential kernel, by
         a formula (THEORY.md, section 4); None if no batch reaches it."""
         placing = self.placing
@@ -180,7 +181,7 @@ class BatchRule:
             return trial
         shape = trial.points.shape
         result = minimize(
-            lambda flat: unexplained(local, flat.reshape(shape)),
+            lambda flat: unexplained_with_gradient(local, flat.reshape(shape)),
             trial.points.ravel(),
             jac=True,
             method="L-BFGS-B",
@@ -213,8 +214,8 @@ def _first_size(
     return len(rule._smallest(middle, np.eye(len(low))).points)
 
 
-def unexplained(local: LocalPosterior, points: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return α/P after evaluations at points (b, d), and its gradient (b d,) with respect to their coordinates.
+def unexplained_with_gradient(local: LocalPosterior, points: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return α/P after evaluations at points (b, d), and the gradient (b d,) of α/P in their coordinates.
 
     K is the covariance of the losses at all points, old and new, D (N, d) that of these losses with the gradient at
     theta, and W (N, d) the weights of the losses in the estimate of the gradient. α = tr(prior) - 2 tr(WᵀD) + tr(WᵀK W)
@@ -230,4 +231,4 @@ def unexplained(local: LocalPosterior, points: np.ndarray) -> tuple[float, np.nd
     for i, index in enumerate(trial.indices.tolist()):
         slope[index] = products[:, i] @ kernel.slopes(points[index], all_points)  # of its row of K
         slope[index] -= kernel.mixed(local.theta, points[index]).T @ weights[n_old + i]  # of its row of D
-    return trial.unexplained, 2 * slope.ravel() / local.prior
+    return trial.unexplained, 2 * slope.ravel() / local.prior_trace

@@ -246,7 +246,7 @@ def expected_batches(batches: BatchRule, steps: int) -> np.ndarray:
     smaller, as they reuse earlier points, unless all have the same size."""
     first_size = batches.first_size()
     has_level = batches.size is None and batches.placing.design != "central"
-    if has_level and batches.closed_form() is not None:
+    if has_level and batches.first_size_by_formula() is not None:
         later_share = LATER_SHARE * min(1.0, (LATER_LEVEL / batches.level) ** LATER_POWER)
         later_size = max(later_share * first_size, batches.placing.least)
     else:  # the size is set; or no first batch reaches the level, then later ones are as large as possible, too
