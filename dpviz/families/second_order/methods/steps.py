@@ -101,7 +101,7 @@ class Certificate:
         """
         self.counts.update(rows.tolist())
         k = np.array([self.counts[r] for r in rows.tolist()], dtype=float)
-        quantiles = -ndtri(self.failure / (k * (k + 1)))  # a standard normal number is above one with this probability
+        quantiles = -ndtri(self.failure / (k * (k + 1)))  # exceeded by a standard normal number so often
         return self.noise[iteration - 1] * quantiles - self.target
 
 
@@ -113,7 +113,7 @@ class CurvatureTest:
         without it; None for no such test.
     """
 
-    measured: NoisyDerivatives
+    derivatives: NoisyDerivatives
     tolerance: float
     certificate: Certificate | None = None
 
@@ -128,7 +128,7 @@ class CurvatureTest:
         gradients : (R', d) the noisy gradients of `rows`.
         """
         if self.certificate is not None:
-            releases, problem = self.measured.releases, self.measured.problem
+            releases, problem = self.derivatives.releases, self.derivatives.problem
             can_pay = releases.payable("certificate", rows)
             rows, gradients = state.keep(rows, can_pay, otherwise="budget"), gradients[can_pay]
             if len(rows):  # a query needs a replicate at least
@@ -149,7 +149,7 @@ class CurvatureTest:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Release the Hessians of `rows`; return the R'' of these that go on, the smallest eigenvalue of each noisy
         Hessian (R'',), and its unit eigenvector (R'', d), which does not point uphill."""
-        rows, goes_on, matrices = self.measured.hessian(state, rows)
+        rows, goes_on, matrices = self.derivatives.hessian(state, rows)
         seconds = 2 * eigenvalue_seconds(matrices.shape[-1])  # for a replicate; with eigenvectors twice as long
         pairs = compute_in_slices(eigenpairs, seconds, matrices, gradients[goes_on])
         return rows, pairs[:, 0], pairs[:, 1:]
@@ -284,7 +284,7 @@ class KrylovTest(CurvatureTest):
         """Pay for the noisy Hessians of `rows`; return the R'' of these that go on, a value (R'',) that is below
         -tolerance only where the products show such a curvature, and a unit vector (R'', d) of it that does not point
         uphill."""
-        releases, problem = self.measured.releases, self.measured.problem
+        releases, problem = self.derivatives.releases, self.derivatives.problem
         assert isinstance(releases, SeparateReleases)
         can_pay = releases.payable("hessian", rows)
         paying, gradients = state.keep(rows, can_pay, otherwise="budget"), gradients[can_pay]
@@ -292,11 +292,12 @@ class KrylovTest(CurvatureTest):
         if not len(paying):  # a query needs a replicate at least
             return paying, np.empty(0), x  # all empty
         count, d = self.products, x.shape[1]
-        times, diagonal = releases.products(problem.hessian_products, x, paying), problem.regulariser_hessian(x)
+        times_hessian = releases.products(problem.hessian_products, x, paying)  # the noisy one, from v to the product
+        diagonal = problem.regulariser_hessian(x)
         starts = releases.directions(d, paying)  # random; Lanczos' method begins with them each time
         while True:
             values, lower_bounds, directions = lanczos(
-                lambda v: times(v) + diagonal * v, starts, steps=count, failure=self.failure
+                lambda v: times_hessian(v) + diagonal * v, starts, steps=count, failure=self.failure
             )
             is_undecided = (values >= -self.tolerance) & (lower_bounds < -self.tolerance)
             if not is_undecided.any() or count >= d:
