@@ -379,7 +379,7 @@ def sampled_bound(
     spend epsilon in total after amplification by sampling.
 
     ratio : n/m. unit : d (S1/m)^2 for gradients with the L1 sensitivity S1/m on a batch, half the expected squared norm
-        of the noise if it costs 1 on a known batch. batch_variance : that of `sampling_variance`.
+        of noise that costs ε = 1 on a known batch. batch_variance : that of `sampling_variance`.
     """
     _, log_contraction, log_weight = factors
     size = log_weight.size
