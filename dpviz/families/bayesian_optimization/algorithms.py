@@ -553,7 +553,7 @@ class Surface:
         """Return the index of the candidate (C, d) with the lowest confidence bound in step t >= 1, after `learn`: the
         posterior mean less √β_t standard deviations, β_t = 0.4 ln(C t² π²/0.6) (THEORY.md, section 8)."""
         covariances = self._kernel.gram(self._points, candidates)
-        # Part of each candidate's variance, 1.
+        # Of each candidate's variance, which is 1, the part that the evaluated points explain.
         explained = (solve_triangular(self._factor, covariances) ** 2).sum(axis=0)
         variance = np.maximum(1 - explained, 0.0)  # not below 0 by rounding
         beta = 0.4 * math.log(len(candidates) * t**2 * math.pi**2 / 0.6)

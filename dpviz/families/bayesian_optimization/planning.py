@@ -255,6 +255,6 @@ def expected_batches(batches: BatchRule, steps: int) -> np.ndarray:
     surrogate, d = batches.surrogate, len(batches.low)
     coefficients = (d + 1) * (d + 2) / 2  # of a quadratic function, which is known after as many evaluations
     if surrogate.kernel == "quadratic" and surrogate.noise <= NOTHING_NEW and batches.window >= coefficients:
-        # No point is evaluated after the function is known, if all evaluations of it are kept: their number is cut.
+        # Nothing is evaluated after the function is known, as all evaluations of it are kept.
         sizes = np.diff(np.minimum(np.cumsum(sizes), coefficients), prepend=0.0)
     return sizes

@@ -200,7 +200,7 @@ def test_the_smallest_batch_that_explains_enough_is_taken() -> None:
     moved[:3] += 0.15
     second, axes = choose.next_batch(known, moved), np.linalg.eigh(known.at(moved).covariance)[1][:, ::-1]
     assert 0 < len(second.points) < 11 and second.unexplained <= 0.02 < known.at(moved).unexplained
-    assert choose._placed(known.at(moved), len(second.points) - 1, axes).unexplained > 0.02
+    assert choose._design_trial(known.at(moved), len(second.points) - 1, axes).unexplained > 0.02
     assert len(batches(least=4).next_batch(known, theta).points) == 4
     assert len(batches(size=7).next_batch(known, theta).points) == 7
 
@@ -241,7 +241,7 @@ def test_the_first_batch_is_known_before_a_run_for_every_kernel() -> None:
         assert choose.first_size() == len(chosen.points) == expected
     nothing = BatchRule(Surrogate(), Placing(design="joint"), np.zeros(2), np.ones(2), 0.02, 3)
     everything = EvaluatedPoints(Surrogate(relative_noise=1e-10), np.empty((0, 2))).at(np.full(2, 0.5)).trial(np.eye(2))
-    assert len(nothing._moved(everything, everything.trial(np.empty((0, 2)))).points) == 0
+    assert len(nothing._move_together(everything, everything.trial(np.empty((0, 2)))).points) == 0
 
 
 KERNELS: tuple[Kernel, ...] = (SquaredExponential(1.3), Matern(1.3), Quadratic())
