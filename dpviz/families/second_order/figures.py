@@ -181,13 +181,13 @@ def _values_by_step(trace: Trace, label: str, metric: str) -> tuple[np.ndarray, 
     _, kinds = trace.arm_traces[label].series(KIND.name)
     if not len(values):
         return np.empty(0), np.empty(0), np.empty(0)
-    # (k, R) for each record the step from which its values are: its iteration, or the last step of a run that has ended
-    # before; 0 where an earlier record has the same values.
     stopped_at = trace.arm_traces[label].stopped_at
     if not len(stopped_at):
         stopped_at = np.full(values.shape[1], -1)  # -1: it goes on
     last_steps = np.where(stopped_at < 0, iterations[-1], stopped_at)  # (R,)
     previous = np.concatenate([[-1], iterations[:-1]])
+    # (k, R) the step of each value: the record's iteration, or the last step of a run that ended since the record
+    # before it; 0, for not drawn, if the run had ended by then, so that the value is that of the record before.
     steps = np.where(previous[:, None] < last_steps, np.minimum(iterations[:, None], last_steps), 0)
     runs = max(1, MAX_POINTS // len(values))
     steps, values = steps[:, :runs], values[:, :runs]

@@ -156,8 +156,8 @@ def search_quantile(candidates: int, failure: float) -> float:
     def excess(z: float) -> float:
         return (a**2 * math.exp(-z / a) - b**2 * math.exp(-z / b)) / (2 * (a**2 - b**2)) - failure_of_value
 
-    # The probability falls from ½ at z = 0. Where its first term alone is what is allowed it is smaller, as the second
-    # term is subtracted; rounding may lose that difference, so the interval ends 1 later.
+    # The probability falls from ½ at z = 0. Its first term alone is `failure_of_value` 1 before `upper`; the whole is
+    # less there, but by how much may be lost in rounding.
     upper = a * math.log(a**2 / (a**2 - b**2) / (2 * failure_of_value)) + 1
     return float(brentq(excess, 0.0, upper))
 
@@ -402,7 +402,7 @@ class Stopping:
     gradient_noise, hessian_noise : s_g and s_H; hessian_noise is 0 if no Hessian is released.
     gradient_tolerance, curvature_tolerance : the test passes if ‖g̃‖ and -λ̃_min are at most these.
     in_a_row : number of successive times that it must pass until a run stops.
-    approach : iterations reserved for the way to such a point; 0 where the analysis guarantees that there are enough.
+    approach : iterations reserved for the way to a flat point; 0 where the analysis guarantees that there are enough.
     """
 
     iterations: int
@@ -443,7 +443,7 @@ class Stopping:
 
     @property
     def waiting_time(self) -> float:
-        """Mean number W of iterations that a run spends at the point until it stops; may be infinite.
+        """Mean number W of iterations that a run spends at a flat point until it stops; may be infinite.
 
         If both tests pass together with probability p, it is 1/p + 1/p² + … + 1/p^k for k passes in a row.
         """
@@ -461,14 +461,14 @@ class Stopping:
 
     @property
     def recognised(self) -> bool:
-        """True if a run stops at once when it gets to such a point: it waits at most GREEN times as long as it must."""
+        """True if a run stops at once when it gets to a flat point: it waits at most GREEN times as long as it must."""
         return self.waiting_time <= GREEN * self.in_a_row
 
     @property
     def light(self) -> Light:
         """Forecast as a traffic light.
 
-        Green: a run reaches such a point and stops there at once. Amber: it stops late, by luck of the noise, or only
+        Green: a run reaches a flat point and stops there at once. Amber: it stops late, by luck of the noise, or only
         if it gets there in time. Red: it is not expected to stop within the iterations of the phase.
         """
         if self.too_short:
@@ -486,15 +486,14 @@ class Stopping:
     def factor_until_green(self) -> float:
         """Factor by which noise must fall until the forecast is green: at most 1 if it is green now; infinite if no
         factor suffices."""
-        # The phase may end before the run gets to such a point, however small the noise is.
+        # The phase may end before the run gets to a flat point, however small the noise is.
         if self.iterations < self.approach + self.in_a_row:
             return math.inf
         return self._min_factor(lambda other: other.light == "green")
 
     @property
     def factor_until_recognised(self) -> float:
-        """Factor by which noise must fall until a run stops at once when it gets to such a point, no matter when that
-        is."""
+        """Factor by which noise must fall until a run stops at once when it gets to a flat point, whenever that is."""
         return self._min_factor(lambda other: other.recognised)
 
     def _min_factor(self, holds: Callable[["Stopping"], bool]) -> float:

@@ -244,7 +244,8 @@ class Descent(NonconvexMethod):
         by_gradient, by_curvature = self.decreases(facts)
         lengths = self.phase_lengths(facts)
         products = self.products(facts) if self.releases_hessians(facts) else None
-        return ({} if products is None else {"hessian_products": products}) | {
+        resolved: dict[str, float] = {} if products is None else {"hessian_products": products}
+        return resolved | {
             "iterations": sum(lengths),
             "iterations_by_theory": self.iterations_by_theory(facts),
             "first_phase": lengths[0],
@@ -294,10 +295,10 @@ class Descent(NonconvexMethod):
             """Perform one iteration for the replicates `rows` (R',)."""
             rows, gradients = derivatives.gradient(state, rows)
             is_long = state.released[NOISY_GRADIENT.name][rows] > analysis.gradient_tolerance
-            step_rule.gradient(state, rows[is_long], gradients[is_long])
+            step_rule.gradient_step(state, rows[is_long], gradients[is_long])
             # The test stops those of the others that pass it, and returns a direction down for those that do not.
             rows, size, direction = test.stop_passing(state, rows[~is_long], gradients[~is_long])
-            step_rule.curvature(state, rows, size, direction)
+            step_rule.curvature_step(state, rows, size, direction)
 
         return move
 

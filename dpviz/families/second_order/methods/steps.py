@@ -176,10 +176,10 @@ def eigenpairs(matrices: np.ndarray, gradients: np.ndarray) -> np.ndarray:
 class StepRule(Protocol):
     """Rule for the length of a step. `rows` (R',) are the replicates that step; there may be none."""
 
-    def gradient(self, state: State, rows: np.ndarray, noisy: np.ndarray) -> None:
+    def gradient_step(self, state: State, rows: np.ndarray, noisy: np.ndarray) -> None:
         """Step against the noisy gradients `noisy` (R', d)."""
 
-    def curvature(self, state: State, rows: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
+    def curvature_step(self, state: State, rows: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
         """Step along the unit vectors `direction` (R', d), along which the curvature is -size, size (R',) positive."""
 
 
@@ -191,10 +191,10 @@ class ShortSteps(StepRule):
 
     analysis: Analysis
 
-    def gradient(self, state: State, rows: np.ndarray, noisy: np.ndarray) -> None:
+    def gradient_step(self, state: State, rows: np.ndarray, noisy: np.ndarray) -> None:
         state.move(rows, -noisy / self.analysis.smoothness, GRADIENT)
 
-    def curvature(self, state: State, rows: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
+    def curvature_step(self, state: State, rows: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
         state.move(rows, (2 * size / self.analysis.hessian_lipschitz)[:, None] * direction, CURVATURE)
 
 
@@ -210,14 +210,14 @@ class Backtracking(StepRule):
     problem: NonconvexRisk
     releases: SeparateReleases
 
-    def gradient(self, state: State, rows: np.ndarray, noisy: np.ndarray) -> None:
+    def gradient_step(self, state: State, rows: np.ndarray, noisy: np.ndarray) -> None:
         steps = np.tile(self.search.gradient_steps, (len(rows), 1))
         decrease_per_step = self.search.ladder.c_g * (noisy * noisy).sum(axis=1, keepdims=True)  # c_g ‖g̃‖²
         decreases = np.tile(decrease_per_step, steps.shape[1])
         fallback = np.full(len(rows), self.search.gradient_fallback)
         self._step(state, rows, -noisy, steps, decreases, fallback, GRADIENT)
 
-    def curvature(self, state: State, rows: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
+    def curvature_step(self, state: State, rows: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
         steps = size[:, None] * self.search.curvature_steps
         decreases = self.search.ladder.c_h / 2 * steps * size[:, None]  # c_H step |λ̃|/2
         fallback = size * self.search.curvature_fallback
