@@ -28,7 +28,7 @@ from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNes
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.families.accelerated.audits import CASES
 from dpviz.families.bayesian_optimization import Gibo, Placing
-from dpviz.families.bayesian_optimization.algorithms import Posteriors
+from dpviz.families.bayesian_optimization.algorithms import EstimatedGradients
 from dpviz.families.mirror_descent import VertexSampling
 from dpviz.plots.elements.style import arm_styles
 from dpviz.plots.run_figures import convergence
@@ -252,13 +252,13 @@ def stepping(kept: int = 100, users: int = 500, d: int = 10) -> Act:
     """A step of one replicate of DP-GIBO that keeps so many evaluations, which it has, without its trainings."""
     problem, generator, x = Free(users, d), np.random.default_rng(1), np.zeros((1, d))
     batches = Gibo(placing=Placing(window=kept / d)).batches(problem.facts)
-    estimates = Posteriors(problem.evaluations(1, batches.window), batches)
+    gradients = EstimatedGradients(problem.evaluations(1, batches.window), batches)
 
     def step(length: float = 0.05) -> None:
         x[:] = np.clip(x + length * generator.standard_normal(x.shape), -3, 3)
-        estimates.mean_gradient(x, 0.5)
+        gradients.mean_gradient(x, 0.5)
 
-    while estimates._evaluated_points[0].points.shape[0] < batches.window:
+    while gradients._evaluated_points[0].points.shape[0] < batches.window:
         step(0.4)
     return step
 

@@ -111,8 +111,8 @@ def test_the_promise_improves_with_budget_and_with_all_that_is_better(bound: Any
 
 def test_required_budgets_reach_their_targets() -> None:
     """`required_scale`: the smallest n ε whose bound reaches a target."""
-    recursion = smooth.nesterov_recursion(smooth.nesterov(1000, 1.0, 0.02), 0.02, 1.0, 1.4)
-    scale, steps = required_scale(recursion, 1e-3, 2.0, 10, "optimal", "laplace")
+    factors = smooth.nesterov_factors(smooth.nesterov(1000, 1.0, 0.02), 0.02, 1.0, 1.4)
+    scale, steps = required_scale(factors, 1e-3, 2.0, 10, "optimal", "laplace")
     found = required_budget(SmoothConvexBound(), 1e-3, PureDP)
     assert isinstance(found.budget, PureDP)
     assert scale / 10_000 <= found.budget.epsilon <= scale / 10_000 * 1.0101

@@ -12,7 +12,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.bayesian_optimization import Gibo, GlobalSearch, GradientDescent, RandomSearch
-from dpviz.families.bayesian_optimization.algorithms import TRAININGS, Estimates, Posteriors, Walk
+from dpviz.families.bayesian_optimization.algorithms import TRAININGS, EstimatedGradients, UserGradients, Walk
 from dpviz.families.second_order import LineSearch, MiniBatch, ShortStep, TrustRegion
 from dpviz.families.second_order.methods.releases import BatchReleases, SeparateReleases
 from dpviz.families.second_order.methods.steps import NoisyDerivatives
@@ -443,7 +443,7 @@ def raw_walk(moves: bool) -> Patch:
     seen: list[np.ndarray] = []
 
     def noted(true: Any) -> Any:
-        def wrong(self: Estimates, x: np.ndarray, query: Query | None = None) -> Any:
+        def wrong(self: UserGradients, x: np.ndarray, query: Query | None = None) -> Any:
             if query is not None:
                 seen.append(query.value)
             return true(self, x, query)
@@ -457,7 +457,7 @@ def raw_walk(moves: bool) -> Patch:
 
         return wrong
 
-    return both(instead(Estimates, "diagnostics", noted), instead(Walk, "step", going))
+    return both(instead(UserGradients, "diagnostics", noted), instead(Walk, "step", going))
 
 
 def with_clipped_share(true: Any) -> Any:
@@ -549,7 +549,7 @@ ALIKE = both(
         (Gibo, DEFAULT, instead(Evaluations, "add", points_by_losses), "released only"),
         (Gibo, DEFAULT, raw_walk(moves=True), "released only"),
         (Gibo, DEFAULT, raw_walk(moves=False), "released only"),
-        (Gibo, DEFAULT, instead(Posteriors, "released", with_clipped_share), "released only"),
+        (Gibo, DEFAULT, instead(EstimatedGradients, "released", with_clipped_share), "released only"),
         (VarianceReduced, FOLLOWING, ALIKE, "fast"),
     ],
 )

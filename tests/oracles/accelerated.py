@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpviz.families.accelerated.quadratic import Kind, _autoregression, _segments
-from dpviz.families.accelerated.theory import Floats, Noise, Recursion, Schedule, Steps, bound_by_iterations
+from dpviz.families.accelerated.theory import BoundFactors, Floats, Noise, Schedule, Steps, bound_by_iterations
 from dpviz.privacy.accounting.closed_forms import recursion
 
 
@@ -48,15 +48,15 @@ def matrix_norm_bound(
 
 
 def required_scale(
-    recursion: Recursion, target: float, sensitivity: float, dimension: int, schedule: Schedule, noise: Noise
+    factors: BoundFactors, target: float, sensitivity: float, dimension: int, schedule: Schedule, noise: Noise
 ) -> tuple[float, int]:
     """The smallest n eps (Laplace) or n sqrt(rho) (Gaussian) whose bound reaches a target gap, and its number of steps.
 
     sensitivity : that of the sum of the n gradients: S1 in L1 norm for Laplace, n Delta in L2 norm for Gaussian noise.
     """
-    left = target - recursion.initial * np.exp(recursion.log_contraction)
+    left = target - factors.initial * np.exp(factors.log_contraction)
     assert (left > 0).any(), "too few steps even without noise"
-    noise_only = recursion._replace(initial=0.0)
+    noise_only = factors._replace(initial=0.0)
     unit = np.where(left > 0, left, 0) / bound_by_iterations(noise_only, 1.0, schedule, noise)
     best = int(np.argmax(unit))
     factor = 1 if noise == "laplace" else 4

@@ -80,7 +80,7 @@ def test_the_curvature_shows_only_where_it_was_asked_for(trace: Trace) -> None:
 
 def test_the_budget_is_split_by_purpose_below_the_ceiling(trace: Trace) -> None:
     purposes = {"rho_gradient": "gradients", "rho_hessian": "Hessians", "rho_search": "line search"}
-    figure = figures.spent_by_purpose(trace, "A", purposes, 0.1, before=0.005).figure
+    figure = figures.spent_by_purpose(trace, "A", purposes, 0.1, charged_before=0.005).figure
     ends = {area.name: float(area.y[-1]) for area in figure.data if area.stackgroup}
     assert ends == pytest.approx({"function value": 0.005, "gradients": 0.03, "Hessians": 0.01})
     assert figure.data[-1].name == "ceiling" and "used 45 % of the ceiling 0.1" in figure.layout.annotations[0].text

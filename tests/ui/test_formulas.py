@@ -113,7 +113,7 @@ def believed() -> tuple[Any, np.ndarray, np.ndarray]:
     """What is known of a slope at 0 from five points, the inverse K⁻¹, and the kernel's slopes there."""
     surrogate = Surrogate(mean="zero", relative_noise=0.01)
     points = DRAWN.normal(size=(5, 2))
-    local, kernel = EvaluatedPoints(surrogate, points).at(np.zeros(2)), surrogate.covariance
+    local, kernel = EvaluatedPoints(surrogate, points).at(np.zeros(2)), surrogate.kernel_function
     inverse = np.linalg.inv(kernel.gram(points, points) + np.diag(local.evaluated.noise(points)))
     return local, inverse, kernel.slopes(np.zeros(2), points)
 

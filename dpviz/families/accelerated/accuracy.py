@@ -114,10 +114,10 @@ class SmoothConvexBound(ErrorBound):
             # All rows are used, so there is no search: the horizons are all of 1..T.
             _horizons, bounds_by_steps, _best = planning.bound_by_horizon(method, facts, budget)
             return self._best_of(bounds_by_steps)
-        recursion = method.recursion(facts, method.steps(facts, self.iterations))
-        assert recursion is not None  # all of _METHODS have one
+        factors = method.bound_factors(facts, method.steps(facts, self.iterations))
+        assert factors is not None  # all of _METHODS have one
         if not budget.private:
-            bounds_from_start = theory.bound(recursion, half_variance=0.0)
+            bounds_from_start = theory.bound(factors, half_variance=0.0)
             return self._best_of(bounds_from_start[1:])  # without the start, after 0 steps
         # Half variance of the gradient noise, d b², of one step with ε = 1: the scale b is then the L1 sensitivity.
         half_variance = self.dimension * facts.gradient_sensitivity("l1", self.rows) ** 2
@@ -125,10 +125,10 @@ class SmoothConvexBound(ErrorBound):
         epsilon, rho = budget.total_epsilon, budget.total_rho
         if epsilon is not None:  # the steps share ε: Σ ε_t = ε
             unit = half_variance / epsilon**2
-            bounds.append(theory.bound_by_iterations(recursion, unit, self.schedule, noise="laplace"))
+            bounds.append(theory.bound_by_iterations(factors, unit, self.schedule, noise="laplace"))
         if rho is not None:  # the steps share ρ: Σ ε_t²/2 = ρ
-            noise_part = half_variance / (2 * rho) * _laplace_factor(recursion, self.schedule)
-            bounds.append(recursion.initial * np.exp(recursion.log_contraction) + noise_part)
+            noise_part = half_variance / (2 * rho) * _laplace_factor(factors, self.schedule)
+            bounds.append(factors.initial * np.exp(factors.log_contraction) + noise_part)
         return self._best_of(np.min(bounds, axis=0))
 
     def _best_of(self, bounds: Floats) -> BestBound:
@@ -139,16 +139,16 @@ class SmoothConvexBound(ErrorBound):
         return BestBound(bound, iterations) if bound < self.initial_gap else BestBound(self.initial_gap, iterations=0)
 
 
-def _laplace_factor(recursion: theory.Recursion, schedule: theory.Schedule) -> Floats:
+def _laplace_factor(factors: theory.BoundFactors, schedule: theory.Schedule) -> Floats:
     """Return (T,) the noise part of the error bound after T' = 1..T steps of Laplace noise whose ε_t satisfy
     Σ ε_t² = 1, in units of the half variance of a step with ε = 1.
 
     A step with ε_t has the half variance 1/ε_t², which the bound multiplies by G g_t: G = exp(log_contraction) is the
     contraction of all T' steps, and g_t = exp(log_weight) undoes that of the steps up to t. With ε_t in proportion to
-    w_t the sum is G (Σ w_t²) (Σ g_t/w_t²). The uniform schedule has w_t = 1, the optimal one w_t = g_t^(1/3): it is
-    the optimum for a given Σ ε_t, and under ρ the plan keeps it.
+    w_t the sum is G (Σ w_t²) (Σ g_t/w_t²). The uniform schedule has w_t = 1, the optimal one w_t = g_t^(1/3),
+    the optimum for a given Σ ε_t, which plans under ρ have, too.
     """
-    _, log_contraction, log_weight = recursion
+    _, log_contraction, log_weight = factors
     # Sums of logarithms, as the terms themselves would overflow.
     if schedule == "uniform":
         log_sums = np.log(np.arange(1, log_weight.size + 1)) + np.logaddexp.accumulate(log_weight)

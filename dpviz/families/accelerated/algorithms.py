@@ -97,7 +97,8 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         return self.schedule == "own"
 
     def released_settings(self) -> str:
-        """Return the settings as JSON; without `knots`, the shape of a schedule drawn by hand, unless that is used."""
+        """Return the settings as JSON, from which the noise is derived; without `knots`, the shape of a schedule drawn
+        by hand, unless that is used, so that they do not change the noise of other schedules."""
         return self.settings_without(() if self.is_drawn else ("knots",))
 
     # ------------------------------------------------------------------------------------------------- the update rule
@@ -121,12 +122,10 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         """
         return point - step * gradient
 
-    def recursion(self, facts: SmoothFacts, steps: theory.Steps) -> theory.Recursion | None:
-        """Return the error bound of this method for all numbers of steps at once, or None where none is known.
-
-        The base is Nesterov's bound.
-        """
-        return theory.nesterov_recursion(steps, facts.strong_convexity, facts.smoothness, facts.lyapunov)
+    def bound_factors(self, facts: SmoothFacts, steps: theory.Steps) -> theory.BoundFactors | None:
+        """Return the error bound of this method for all numbers of steps at once; None where none is known. By default
+        it is Nesterov's bound."""
+        return theory.nesterov_factors(steps, facts.strong_convexity, facts.smoothness, facts.lyapunov)
 
     # ------------------------------------------------------------------------------------------------------- plan, run
 
@@ -153,7 +152,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         # `prior`: releases charged before the run.
         events = calibration.calibrated_events(self.noise, budget, shares, m=m, n=facts.n, prior=facts.released)
         sensitivity = facts.gradient_sensitivity(self.norm, m)
-        scales = of_each(events, lambda event: noise_scale(event, sensitivity))  # once for each that differs
+        scales = of_each(events, lambda event: noise_scale(event, sensitivity))  # once for all equal events
         steps, notes = self.steps(facts, iterations), []
         largest_step = steps.step_size.max()
         if largest_step * facts.smoothness > 1 + 1e-9:  # above 1 by more than rounding
@@ -175,7 +174,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
             restart=steps.restart,
             stage=steps.stage,
         )
-        if not is_ours(type(self)):  # a user's update rule: the bound is that of another
+        if not is_ours(type(self)):  # a user's update rule, for which the inherited bound need not hold
             return plan
         return replace(plan, notes=(*plan.notes, *planning.noise_note(self, facts, plan, steps)))
 
@@ -215,10 +214,10 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         the initial gap E₀ (errata E3-E4).
         """
         facts = SmoothFacts.of(plan.facts)
-        recursion = self.recursion(facts, self.steps(facts, plan.iterations))
-        if recursion is None:
+        factors = self.bound_factors(facts, self.steps(facts, plan.iterations))
+        if factors is None:
             return None
-        return theory.bound(recursion, planning.half_variance(self, facts, plan))
+        return theory.bound(factors, planning.half_variance(self, facts, plan))
 
     def expected_on_quadratic(self, plan: Plan) -> np.ndarray:
         """Return (T+1,) the exact E F(x_t) - F* after t = 0..T steps of a plan whose problem is a quadratic, with the
@@ -253,8 +252,8 @@ class GradientDescent(GradientMethod):
     def steps(self, facts: SmoothFacts, iterations: int) -> theory.Steps:
         return theory.gradient_descent(iterations, self.relative_step / facts.smoothness)
 
-    def recursion(self, facts: SmoothFacts, steps: theory.Steps) -> theory.Recursion:
-        return theory.gradient_descent_recursion(steps, facts.strong_convexity, facts.smoothness, facts.initial_gap)
+    def bound_factors(self, facts: SmoothFacts, steps: theory.Steps) -> theory.BoundFactors:
+        return theory.gradient_descent_factors(steps, facts.strong_convexity, facts.smoothness, facts.initial_gap)
 
 
 class HeavyBall(GradientMethod):
@@ -301,7 +300,7 @@ class HeavyBall(GradientMethod):
     ) -> np.ndarray:
         return point - step * gradient + momentum * (point - previous)  # `point` is the last iterate here
 
-    def recursion(self, facts: SmoothFacts, steps: theory.Steps) -> None:
+    def bound_factors(self, facts: SmoothFacts, steps: theory.Steps) -> None:
         return None  # Proposition 3.4 needs a certificate; the paper's own settings have none: see certificate.py
 
 
@@ -414,15 +413,15 @@ def optimal_shares(method: GradientMethod, plan: Plan) -> np.ndarray | None:
     """
     facts = SmoothFacts.of(plan.facts)
     steps = method.steps(facts, plan.iterations)
-    recursion: theory.Recursion | None
+    factors: theory.BoundFactors | None
     if facts.eigenvalues:
         influence = quadratic.adjoint_weights(steps, method.dynamics, facts.eigenvalues)
         log_weight = np.log(np.maximum(influence, _SMALLEST * influence.max()))
         # Written as a bound, so that the same split minimises it; only the weights matter for that.
-        recursion = theory.Recursion(facts.initial_gap, np.zeros(plan.iterations), log_weight)
+        factors = theory.BoundFactors(facts.initial_gap, np.zeros(plan.iterations), log_weight)
     else:
-        recursion = method.recursion(facts, steps)
-    return None if recursion is None else planning.best_split(method, facts, plan.budget, recursion)
+        factors = method.bound_factors(facts, steps)
+    return None if factors is None else planning.best_split(method, facts, plan.budget, factors)
 
 
 def _error(method: GradientMethod, plan: Plan) -> float:

@@ -294,7 +294,8 @@ class RunningGradient(Algorithm[SmoothProblem, SmoothFacts]):
     def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
         """Return the plan with one Gaussian event that pays for all running sums."""
         event = events.Gaussian(require(budget, GaussianDP).mu)
-        return Plan.fixed(facts, budget, (event,), charged_at=np.ones(1, dtype=int), iterations=self.leaves)
+        first_step = np.ones(1, dtype=int)  # number of the step at which the one event is charged
+        return Plan.fixed(facts, budget, (event,), charged_at=first_step, iterations=self.leaves)
 
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         """Release the running sums of the gradients of four disjoint parts of the rows, and yield each sum."""

@@ -84,9 +84,9 @@ class Certificate:
         # Without the divisor the bound holds, too: for P22 = 0, where it is 0/0, it is left out.
         divisor = 1 + (2 * self._determinant / (self.smoothness * p22) if p22 > 0 else 0.0)
         contraction = self.rate ** (2 * np.arange(iterations + 1))
-        steps_weighted = (1 - contraction) / (1 - self.rate**2)
+        sum_of_powers = (1 - contraction) / (1 - self.rate**2)
         noise_per_step = self.smoothness * self.step_size**2 / 2 * noise * self.noise_factor
-        return np.asarray(contraction * start / divisor + steps_weighted * noise_per_step)
+        return np.asarray(contraction * start / divisor + sum_of_powers * noise_per_step)
 
 
 class _Inequality(NamedTuple):
@@ -160,7 +160,7 @@ def _solve(inequality: _Inequality) -> Floats | None:
         p_values, p_eigenvectors = np.linalg.eigh(np.tensordot(unknowns, p_basis, axes=1))
         if min(m_values[0], p_values[0]) >= 0:
             return np.asarray(unknowns)
-        # There is one at least, as the smallest eigenvalue of M or P is below 0.
+        # At least one vector is new, as the smallest eigenvalue of M or P is below 0, and the margin is not.
         m_vectors = np.vstack([m_vectors, m_eigenvectors.T[m_values < margin]])
         p_vectors = np.vstack([p_vectors, p_eigenvectors.T[p_values < margin]])
     return None

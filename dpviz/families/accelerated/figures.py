@@ -100,7 +100,7 @@ def heavy_ball_on_quadratic(
         "β = (1-q)²": float(theory.heavy_ball_momentum(step_size, strong_convexity)),
     }
     lines, marks = [], []
-    styles = [ArmStyle(hue, dash) for hue, dash in zip((*style.HUES, style.GREY), (*style.DASHES, "dash"), strict=True)]
+    styles = map(ArmStyle, (*style.HUES, style.GREY), (*style.DASHES, "dash"))  # one for each momentum
     horizons = np.arange(iterations + 1)
     for (name, momentum), arm_style in zip(momenta.items(), styles, strict=True):
         steps = theory.heavy_ball(iterations, step_size, momentum)
@@ -157,7 +157,6 @@ def decomposition(method: GradientMethod, plan: Plan, *, exact: bool = False, co
         frame = style.layout(axes, legend_entries=len(traces), height=style.ALONE)
         step = noise_takes_over(parts)
         if step is not None:
-            # Its text, and its line.
             labels, shapes = vertical_line_parts([VerticalLine(step, f"noise takes over: step {step:,}")])
             frame |= {"annotations": [*frame["annotations"], *labels], "shapes": shapes}
         figure = go.Figure({"data": traces, "layout": frame})
@@ -197,12 +196,12 @@ def _bound_parts(method: GradientMethod, plan: Plan) -> np.ndarray | None:
     """Return (3, T+1) the parts of the error bound that come from the start, from privacy noise and from batch noise;
     None without a bound. The bound is linear in the three, so each part is the bound without the other two."""
     facts, privacy, batch = _half_variances(method, plan)
-    recursion = method.recursion(facts, method.steps(facts, plan.iterations))
-    if recursion is None:
+    factors = method.bound_factors(facts, method.steps(facts, plan.iterations))
+    if factors is None:
         return None
-    noise_only = recursion._replace(initial=0.0)
+    noise_only = factors._replace(initial=0.0)
     return np.array(
-        [theory.bound(recursion, half_variance=0.0), theory.bound(noise_only, privacy), theory.bound(noise_only, batch)]
+        [theory.bound(factors, half_variance=0.0), theory.bound(noise_only, privacy), theory.bound(noise_only, batch)]
     )
 
 
@@ -255,8 +254,8 @@ def worst_case(method: HeavyBall, plan: Plan, certificate: Certificate | None) -
         far = 2 * facts.lyapunov / facts.strong_convexity
         bound_if_far = certificate.bound(squared_distance=far, gap=0.0, noise=noise, iterations=T)
         bound_if_high = certificate.bound(squared_distance=0.0, gap=facts.lyapunov, noise=noise, iterations=T)
-        bound, theory_style = np.maximum(bound_if_far, bound_if_high), ArmStyle(style.PALETTE["theory"], "dash")
-        lines.append(Line(np.arange(plan.iterations + 1), bound, "certified, worst case", theory_style))
+        bound, line_style = np.maximum(bound_if_far, bound_if_high), ArmStyle(style.PALETTE["theory"], "dash")
+        lines.append(Line(np.arange(plan.iterations + 1), bound, "certified, worst case", line_style))
     figure = line_figure(
         lines,
         Axes("Step t", "Expected error E F(x_t) - F*", log_y=True),
@@ -326,7 +325,8 @@ def _interpolation(axis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     values of a polynomial at these points into its values on the axis."""
     middle, half = (axis[0] + axis[-1]) / 2, (axis[-1] - axis[0]) / 2
     knots = chebyshev.chebpts1(KNOTS)  # in [-1, 1], to which the axis is scaled
-    # Each matrix turns Chebyshev coefficients into values; so values at the knots give coefficients, and these values.
+    # Each matrix turns Chebyshev coefficients into values. The second times the inverse of the first goes from values
+    # at the knots to coefficients, and from these to values on the axis.
     values_at_knots = chebyshev.chebvander(knots, KNOTS - 1)
     values_on_axis = chebyshev.chebvander((axis - middle) / half, KNOTS - 1)
     return middle + half * knots, np.linalg.solve(values_at_knots.T, values_on_axis.T).T

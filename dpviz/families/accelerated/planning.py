@@ -148,7 +148,7 @@ class Method(Protocol):
     def steps(self, facts: SmoothFacts, iterations: int) -> theory.Steps:
         """Return the method without its noise: step sizes, momentum, stages and restarts of `iterations` steps."""
 
-    def recursion(self, facts: SmoothFacts, steps: theory.Steps) -> theory.Recursion | None:
+    def bound_factors(self, facts: SmoothFacts, steps: theory.Steps) -> theory.BoundFactors | None:
         """Return the error bound of these steps, or None where none is known."""
 
 
@@ -168,17 +168,17 @@ def shares(method: Method, facts: SmoothFacts, budget: Budget, iterations: int) 
         # for Gaussian noise, Σ weight / share is smallest at these powers.
         weights = quadratic.envelope_weights(steps, method.dynamics, facts.strong_convexity, facts.smoothness)
         return weights ** (1 / 3 if method.noise == "laplace" else 1 / 2)
-    recursion = method.recursion(facts, steps)
-    if recursion is None:
+    factors = method.bound_factors(facts, steps)
+    if factors is None:
         raise UserError(
             f"{method.title} has no error bound to optimise. Use the uniform schedule or 'Optimal (quadratics)', and "
             "set T yourself.",
             title="No bound for this method",
         )
-    return best_split(method, facts, budget, recursion)
+    return best_split(method, facts, budget, factors)
 
 
-def best_split(method: Method, facts: SmoothFacts, budget: Budget, recursion: theory.Recursion) -> np.ndarray:
+def best_split(method: Method, facts: SmoothFacts, budget: Budget, factors: theory.BoundFactors) -> np.ndarray:
     """Return (T,) the shares of the budget, up to a common factor, that minimise the noise part of the error bound.
 
     Laplace noise on batches under pure ε has its own optimum, as amplification by sampling enters it. Elsewhere the
@@ -186,8 +186,8 @@ def best_split(method: Method, facts: SmoothFacts, budget: Budget, recursion: th
     """
     m = method.batch_size(facts)
     if method.noise == "laplace" and m < facts.n and budget.pure:
-        return theory.sampled_split(recursion.log_weight, epsilon=budget.left(facts.released), ratio=facts.n / m)
-    return theory.optimal_weights(recursion, method.noise)
+        return theory.sampled_split(factors.log_weight, epsilon=budget.left(facts.released), ratio=facts.n / m)
+    return theory.optimal_shares(factors, method.noise)
 
 
 def half_variance(method: Method, facts: SmoothFacts, plan: Plan) -> np.ndarray:
@@ -210,20 +210,20 @@ def noise_note(method: Method, facts: SmoothFacts, plan: Plan, steps: theory.Ste
     that of the start without noise, too, and on a quadratic, whose error is known exactly.
     """
     try:
-        recursion = method.recursion(facts, steps)
+        factors = method.bound_factors(facts, steps)
     except UserError:  # a step is too long for a bound
         return ()
     start = facts.initial_gap
-    if recursion is None or facts.eigenvalues or not plan.private:
+    if factors is None or facts.eigenvalues or not plan.private:
         return ()
-    bound = float(theory.bound(recursion, half_variance(method, facts, plan))[-1])
-    noiseless = float(theory.bound(recursion, half_variance=0.0)[-1])
+    bound = float(theory.bound(factors, half_variance(method, facts, plan))[-1])
+    noiseless = float(theory.bound(factors, half_variance=0.0)[-1])
     # With all weights 0 a model predicts the same of every row.
     about_start = "the starting point, a constant guess," if facts.start == 0 else "the starting point"
     if bound > FAR_ABOVE * start:
         # The bound is linear in the noise: a part without any, one by batches and one by privacy.
         batch = theory.sampling_variance(facts.gradient_bound("l2"), method.batch_size(facts), facts.n) / 2
-        with_batches = float(theory.bound(recursion, batch)[-1])
+        with_batches = float(theory.bound(factors, batch)[-1])
         margin, by_batches, by_privacy = start - noiseless, with_batches - noiseless, bound - with_batches
         if margin <= 0:
             return ()
@@ -235,7 +235,7 @@ def noise_note(method: Method, facts: SmoothFacts, plan: Plan, steps: theory.Ste
         )
     if method.horizon != "bound" or bound < HARDLY_BELOW * start:
         return ()
-    if plan.iterations == method.iterations and noiseless > HARDLY_BELOW * bound:  # too few steps, and not the noise
+    if plan.iterations == method.iterations and noiseless > HARDLY_BELOW * bound:  # by too few steps, not by noise
         return ()
     rows = ""
     for factor in (4, 16, 64, 256):
@@ -259,8 +259,8 @@ def bound_by_horizon(method: Method, facts: SmoothFacts, budget: Budget) -> tupl
     Raises UserError for a method without a bound, and where no quick bound is known (Gaussian noise on batches).
     """
     limit = method.iterations
-    recursion = method.recursion(facts, method.steps(facts, limit))
-    if recursion is None or method.schedule == "envelope":
+    factors = method.bound_factors(facts, method.steps(facts, limit))
+    if factors is None or method.schedule == "envelope":
         raise UserError(
             f"{method.title} has no error bound for this schedule. Set the number of steps yourself.",
             title="No bound to choose T by",
@@ -274,11 +274,11 @@ def bound_by_horizon(method: Method, facts: SmoothFacts, budget: Budget) -> tupl
     # A closed form covers all T at once where the costs of the steps add up.
     if method.schedule != "own" and full_batch and (method.noise == "gaussian" or budget.pure):
         unit = _half_variance_of_whole_budget(method, facts, budget)
-        bounds = theory.bound_by_iterations(recursion, unit, method.schedule, method.noise)
+        bounds = theory.bound_by_iterations(factors, unit, method.schedule, method.noise)
         return np.arange(1, limit + 1), bounds, theory.best_iterations(bounds)
     # Gaussian noise comes here with a schedule drawn by hand only.
     make_bound = _gaussian_bound if method.noise == "gaussian" else _laplace_bound
-    horizons, bounds = theory.bounds_by_search(recursion, make_bound(method, facts, budget, recursion))
+    horizons, bounds = theory.bounds_by_search(factors, make_bound(method, facts, budget, factors))
     return horizons, bounds, int(horizons[np.argmin(bounds)])
 
 
@@ -294,14 +294,14 @@ def _half_variance_of_whole_budget(method: Method, facts: SmoothFacts, budget: B
 
 
 def _gaussian_bound(
-    method: Method, facts: SmoothFacts, budget: Budget, recursion: theory.Recursion
+    method: Method, facts: SmoothFacts, budget: Budget, factors: theory.BoundFactors
 ) -> Callable[[int], float]:
     """Return a function from T' to the error bound after T' steps of Gaussian noise on all rows, in a schedule drawn by
     hand; the T' steps spend the whole budget."""
     unit = _half_variance_of_whole_budget(method, facts, budget)
 
     def bound_at(iterations: int) -> float:
-        prefix, weights = recursion.first(iterations), theory.own_shares(method.knots, iterations, "gaussian")
+        prefix, weights = factors.first(iterations), theory.own_shares(method.knots, iterations, "gaussian")
         # A step with the share w of the sum W of all shares has W/w times the noise variance of a single step.
         noise = np.exp(prefix.log_contraction[-1] + prefix.log_weight) * unit * weights.sum() / weights
         return float(prefix.initial * np.exp(prefix.log_contraction[-1]) + noise.sum())
@@ -310,7 +310,7 @@ def _gaussian_bound(
 
 
 def _laplace_bound(
-    method: Method, facts: SmoothFacts, budget: Budget, recursion: theory.Recursion
+    method: Method, facts: SmoothFacts, budget: Budget, factors: theory.BoundFactors
 ) -> Callable[[int], float]:
     """Return a function from T' to the error bound after T' steps of Laplace noise that spend the whole budget, for
     settings where no closed form covers all T' at once.
@@ -328,18 +328,18 @@ def _laplace_bound(
         # "envelope" never comes here: its bounds are refused before.
         schedule: theory.Schedule = "uniform" if method.schedule == "uniform" else "optimal"
         return lambda iterations: theory.sampled_bound(
-            recursion.first(iterations), epsilon, ratio, unit, batch_variance, schedule
+            factors.first(iterations), epsilon, ratio, unit, batch_variance, schedule
         )
     affordable_multiple = _affordable_multiple(facts, budget)
 
     def bound_at(iterations: int) -> float:
-        prefix = recursion.first(iterations)
+        prefix = factors.first(iterations)
         if method.schedule == "own":
             weights = theory.own_shares(method.knots, iterations, "laplace")
         elif method.schedule == "uniform":
             weights = np.ones(iterations)
         else:
-            weights = theory.optimal_weights(prefix, "laplace")
+            weights = theory.optimal_shares(prefix, "laplace")
         epsilon_of_steps = weights * affordable_multiple(weights)
         # Amplification by sampling makes ε on a known batch ln(1 + (e^ε - 1) m/n); this is the inverse.
         epsilon_on_batch = np.log1p(np.expm1(epsilon_of_steps) * ratio)

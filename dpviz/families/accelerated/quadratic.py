@@ -181,8 +181,8 @@ def adjoint_weights(steps: Steps, kind: Kind, eigenvalues: ArrayLike) -> Floats:
             # Backwards the derivatives follow the autoregression of the iterates; values[0] belongs to the last step.
             values = recursion([phi1, phi2], force=np.zeros(segment.stop - start), past_terms=response.tolist())
             weights[segment] += eigenvalue / 2 * values[::-1] ** 2
-            # The iterate before the segment enters its first step by phi1, and the step after that by phi2. If the
-            # segment has a single step, that one is in the next segment.
+            # The iterate before the segment enters its first step by phi1, and its second step by phi2; after a segment
+            # of a single step, the second one is the first of the next segment, and `response` has its influence.
             by_second_step = phi2 * values[-2] if len(values) > 1 else response[1]
             response = np.array([phi1 * values[-1] + by_second_step, phi2 * values[-1]])
             if steps.restart[start]:  # then both of the latest two iterates are the current one

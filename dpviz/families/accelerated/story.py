@@ -71,9 +71,9 @@ def answers(epsilon: float) -> Answers:
 
 def _density(values: Floats, centre: float, scale: float) -> Floats:
     """Return (k,) the density at `values` (k,) of `centre` plus Laplace noise of scale `scale`."""
-    centres, numbers = np.full(len(values), centre), np.arange(len(values))  # each value as the output of a replicate
-    noised = releases.NoisyRelease(centres, output=values, replicates=numbers, batch=None, law="laplace", scale=scale)
-    return np.exp(noised.log_density()) / 2  # log_density leaves out the Laplace density's factor 1/2
+    centres, replicates = np.full(len(values), centre), np.arange(len(values))  # each value counts as a replicate
+    noisy = releases.NoisyRelease(centres, output=values, replicates=replicates, batch=None, law="laplace", scale=scale)
+    return np.exp(noisy.log_density()) / 2  # log_density leaves out the Laplace density's factor 1/2
 
 
 def walk(epsilon: float) -> Trace:

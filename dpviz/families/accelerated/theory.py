@@ -59,7 +59,7 @@ class Steps(NamedTuple):
     restart: NDArray[np.bool_]
 
 
-class Recursion(NamedTuple):
+class BoundFactors(NamedTuple):
     """Error bound for every number of iterations T at once, factorised in logarithms.
 
     E F(x_T) - F* <= initial exp(log_contraction[T-1])
@@ -77,9 +77,9 @@ class Recursion(NamedTuple):
     log_contraction: Floats
     log_weight: Floats
 
-    def first(self, iterations: int) -> "Recursion":
+    def first(self, iterations: int) -> "BoundFactors":
         """Return the same bound for the first `iterations` steps only."""
-        return Recursion(self.initial, self.log_contraction[:iterations], self.log_weight[:iterations])
+        return BoundFactors(self.initial, self.log_contraction[:iterations], self.log_weight[:iterations])
 
 
 # -------------------------------------------------------------------------------------------------- noise-free methods
@@ -147,10 +147,12 @@ def multistage(
         `iterations` steps in total.
     """
     if isinstance(lengths, str):
-        root = np.sqrt(smoothness / strong_convexity / (relative_step if lengths == "corrected" else 1.0))  # sqrt(K)
+        c = relative_step if lengths == "corrected" else 1.0
+        root = np.sqrt(smoothness / strong_convexity / c)  # sqrt(K)
         lengths = [max(1, int(np.ceil(2 * root * np.log(root))))]
         while sum(lengths) < iterations:
-            lengths.append(2 ** (len(lengths) + 1) * int(np.ceil(root * np.log(8))))
+            k = len(lengths) + 1
+            lengths.append(2**k * int(np.ceil(root * np.log(8))))
     if sum(lengths) < iterations:
         raise ValueError(f"the stages have {sum(lengths)} steps, {iterations} are needed")
     stage = np.repeat(np.arange(1, len(lengths) + 1), lengths)[:iterations]
@@ -162,7 +164,7 @@ def multistage(
 # -------------------------------------------------------------------------------------------------------- error bounds
 
 
-def nesterov_recursion(steps: Steps, strong_convexity: float, smoothness: float, lyapunov: float) -> Recursion:
+def nesterov_factors(steps: Steps, strong_convexity: float, smoothness: float, lyapunov: float) -> BoundFactors:
     """Return the error bound of the steps of `nesterov` or `multistage` (THEORY.md, section 5.1; Theorem 4.1).
 
     It is a bound on E F(x_t) - F* because it is one on the Lyapunov value V_t = F(x_t) - F* + (mu/2) ||v_t - x*||^2,
@@ -172,14 +174,14 @@ def nesterov_recursion(steps: Steps, strong_convexity: float, smoothness: float,
     lyapunov : V_0 at the starting point; at most ln 2 for a logistic objective with ridge term, started at zero.
     Errors: UserError for a step size above 1/L or impossible constants.
     """
-    _check(steps, strong_convexity, smoothness, largest=1.0)
+    _check(steps, strong_convexity, smoothness, max_relative_step=1.0)
     step = steps.step_size
     contraction = np.maximum(1 - np.sqrt(strong_convexity * step), _SMALLEST_CONTRACTION)
     log_contraction = np.cumsum(np.log(contraction)) + (steps.stage - 1) * np.log(2)
-    return Recursion(lyapunov, log_contraction, np.log(step * (1 + step * smoothness)) - log_contraction)
+    return BoundFactors(lyapunov, log_contraction, np.log(step * (1 + step * smoothness)) - log_contraction)
 
 
-def gradient_descent_recursion(steps: Steps, strong_convexity: float, smoothness: float, gap: float) -> Recursion:
+def gradient_descent_factors(steps: Steps, strong_convexity: float, smoothness: float, gap: float) -> BoundFactors:
     """Return the error bound of the steps of `gradient_descent`.
 
     A step gives E_t <= (1 - 2 mu step (1 - step L / 2)) E_{t-1} + L step^2 E||w_t||^2 / 2 for the expected gap
@@ -188,39 +190,40 @@ def gradient_descent_recursion(steps: Steps, strong_convexity: float, smoothness
     gap : F(x_0) - F*, or an upper bound on it; ln 2 for a logistic objective with ridge term, started at zero.
     Errors: UserError for a step size of more than 2/L, or impossible constants.
     """
-    _check(steps, strong_convexity, smoothness, largest=2.0)
+    _check(steps, strong_convexity, smoothness, max_relative_step=2.0)
     step = steps.step_size
     contraction = np.maximum(1 - 2 * strong_convexity * step * (1 - step * smoothness / 2), _SMALLEST_CONTRACTION)
     log_contraction = np.cumsum(np.log(contraction))
-    return Recursion(gap, log_contraction, np.log(smoothness * step**2) - log_contraction)
+    return BoundFactors(gap, log_contraction, np.log(smoothness * step**2) - log_contraction)
 
 
-def _check(steps: Steps, strong_convexity: float, smoothness: float, largest: float) -> None:
-    """Raise UserError unless 0 < mu <= L and all step sizes are at most `largest`/L, up to rounding."""
+def _check(steps: Steps, strong_convexity: float, smoothness: float, max_relative_step: float) -> None:
+    """Raise UserError unless 0 < mu <= L and all step sizes are at most `max_relative_step`/L, up to rounding."""
     if not 0 < strong_convexity <= smoothness:
         raise UserError(
             f"Strong convexity must lie between 0 and the smoothness {short(smoothness, 4)}, but it is "
             f"{short(strong_convexity, 4)}. Increase the regularisation.",
             title="No error bound",
         )
-    if steps.step_size.max() * smoothness > largest * (1 + 1e-12):
+    if steps.step_size.max() * smoothness > max_relative_step * (1 + 1e-12):
         raise UserError(
-            f"The error bound holds for step sizes up to {short(largest, 6)}/L = {short_down(largest / smoothness)} "
-            f"only, but the largest step is {short_up(steps.step_size.max(), 4)}. Choose a smaller step.",
+            f"The error bound holds for step sizes up to {short(max_relative_step, 6)}/L = "
+            f"{short_down(max_relative_step / smoothness)} only, but the largest step is "
+            f"{short_up(steps.step_size.max(), 4)}. Choose a smaller step.",
             title="No error bound",
         )
 
 
-def bound(recursion: Recursion, half_variance: ArrayLike) -> Floats:
+def bound(factors: BoundFactors, half_variance: ArrayLike) -> Floats:
     """Return (T+1,) an upper bound on E F(x_t) - F* after t = 0..T steps.
 
     half_variance : half the expected squared norm of the gradient noise, (T,) for each step or one scalar for all.
     """
-    _, log_contraction, log_weight = recursion
+    _, log_contraction, log_weight = factors
     with np.errstate(divide="ignore"):  # no noise: log 0 = -inf is correct
         log_noise = log_weight + np.log(np.broadcast_to(np.asarray(half_variance, float), log_weight.shape))
     noise = np.exp(log_contraction + np.logaddexp.accumulate(log_noise))
-    return np.concatenate(([recursion.initial], recursion.initial * np.exp(log_contraction) + noise))
+    return np.concatenate(([factors.initial], factors.initial * np.exp(log_contraction) + noise))
 
 
 def sampling_variance(gradient_bound: float, m: int, n: int) -> float:
@@ -232,20 +235,20 @@ def sampling_variance(gradient_bound: float, m: int, n: int) -> float:
 # ------------------------------------------------------------------------------------------------------- budget splits
 
 
-def optimal_weights(recursion: Recursion, noise: Noise) -> Floats:
+def optimal_shares(factors: BoundFactors, noise: Noise) -> Floats:
     """Return (T,) the shares of the budget, up to a common factor, that minimise the bound after T steps (Proposition
     4.2).
 
     They are g_t^(1/3) for eps_t of Laplace noise and g_t^(1/2) for rho_t of Gaussian noise, where g = exp(log_weight);
-    scaled so that the largest is 1. For fewer steps T' call this with `recursion.first(T')`: the first T' shares of a
-    longer schedule are the same in theory, but early ones are tiny and may have been raised to the smallest one.
+    scaled so that the largest is 1. For fewer steps T' call this with `factors.first(T')`: the first T' shares of a
+    longer schedule are the same up to a factor, unless they were so small that they have been raised to the limit.
     """
-    return np.asarray(np.exp(_log_shares(recursion.log_weight) / (_POWER[noise] + 1)))
+    return np.asarray(np.exp(_limited_log_weight(factors.log_weight) / (_POWER[noise] + 1)))
 
 
-def _log_shares(log_weight: Floats) -> Floats:
-    """Return (T,) the log weights less their largest, raised to a lower limit so that the noise of every step is a
-    finite number.
+def _limited_log_weight(log_weight: Floats) -> Floats:
+    """Return (T,) the log weights less their largest, raised to a lower limit so that no step gets a share of 0, which
+    would be infinite noise.
 
     A share of ε is the third root of a weight, so the limit is three times `_SMALLEST_LOG_SHARE`. Shares of ρ, the
     square roots, are then at least e^-207 of the largest.
@@ -266,8 +269,9 @@ def own_shares(knots: Knots, iterations: int, noise: Noise) -> np.ndarray:
     It is the share of ε for Laplace noise, in proportion to 1/b for the noise scale b, and the share of ρ for Gaussian
     noise, in proportion to 1/σ². The largest share is 1.
     """
+    power = 2 if noise == "gaussian" else 1
     logs = log_scales(knots, iterations)
-    return np.asarray(10.0 ** ((2 if noise == "gaussian" else 1) * (logs.min() - logs)))
+    return np.asarray(10.0 ** (power * (logs.min() - logs)))
 
 
 def even_level(knots: Knots, noise: np.ndarray, power: int) -> float:
@@ -294,7 +298,7 @@ def sampled_split(log_weight: Floats, epsilon: float, ratio: float) -> Floats:
     exp(log_weight), up to a common factor. The problem is convex. Its minimum satisfies
     2 g_t (1 + (ratio-1) exp(-u_t)) / u_t^3 = multiplier for all t, with one multiplier that makes the sum right.
     """
-    log_g = _log_shares(np.asarray(log_weight, float))
+    log_g = _limited_log_weight(np.asarray(log_weight, float))
 
     def split_at(log_multiplier: float) -> Floats:
         """Return (T,) the eps_t that satisfy the condition for this ln(multiplier / 2)."""
@@ -340,7 +344,7 @@ def _solve_marginal(value: Floats, ratio: float) -> Floats:
 # ------------------------------------------------------------------------------------------------ number of iterations
 
 
-def bound_by_iterations(recursion: Recursion, unit: float, schedule: Schedule, noise: Noise) -> Floats:
+def bound_by_iterations(factors: BoundFactors, unit: float, schedule: Schedule, noise: Noise) -> Floats:
     """Return (T,) the error bound after T' steps that spend the whole budget, for every T' = 1..T, where every step
     uses all rows.
 
@@ -352,7 +356,7 @@ def bound_by_iterations(recursion: Recursion, unit: float, schedule: Schedule, n
     of the bound is unit exp(log_contraction) W^power sum g / w^power, which for the optimal shares
     w = g^(1/(power + 1)) is unit exp(log_contraction) W^(power + 1).
     """
-    initial, log_contraction, log_weight = recursion
+    initial, log_contraction, log_weight = factors
     power = _POWER[noise]
     # Sums of logarithms, as the weights themselves would overflow.
     if schedule == "uniform":
@@ -369,30 +373,29 @@ def best_iterations(bounds: ArrayLike) -> int:
 
 
 def sampled_bound(
-    recursion: Recursion, epsilon: float, ratio: float, unit: float, batch_variance: float, schedule: Schedule
+    factors: BoundFactors, epsilon: float, ratio: float, unit: float, batch_variance: float, schedule: Schedule
 ) -> float:
     """Return the error bound after all T steps with Laplace noise on random batches of m of n rows, where the steps
     spend epsilon in total after amplification by sampling.
 
     ratio : n/m. unit : d (S1/m)^2 for gradients with the L1 sensitivity S1/m on a batch, half the expected squared norm
-        of the noise if it costs 1 on a known batch. batch_variance : that of `sampling_variance`.
+        of noise that costs ε = 1 on a known batch. batch_variance : that of `sampling_variance`.
     """
-    _, log_contraction, log_weight = recursion
+    _, log_contraction, log_weight = factors
     size = log_weight.size
     split = np.full(size, epsilon / size) if schedule == "uniform" else sampled_split(log_weight, epsilon, ratio)
     epsilon_on_batch = np.log1p(np.expm1(split) * ratio)  # before amplification
     half_variance = unit / epsilon_on_batch**2 + batch_variance / 2
     noise = np.exp(log_contraction[-1] + log_weight) @ half_variance
-    return float(recursion.initial * np.exp(log_contraction[-1]) + noise)
+    return float(factors.initial * np.exp(log_contraction[-1]) + noise)
 
 
-def bounds_by_search(recursion: Recursion, bound_at: Callable[[int], float]) -> tuple[NDArray[np.int64], Floats]:
+def bounds_by_search(factors: BoundFactors, bound_at: Callable[[int], float]) -> tuple[NDArray[np.int64], Floats]:
     """Search the number of steps T' with the smallest error bound, where a bound is costly to evaluate.
 
     Return the numbers of steps that were tried (k,), ascending, and their bounds (k,). These are 25 log-spaced numbers
-    up to the recursion's T, every end of a stage, and the steps of a bisection between the neighbours of the best of
-    those. So the smallest bound returned is the minimum over 1..T if there is a single local minimum between those
-    neighbours.
+    up to T, every end of a stage, and the steps of a bisection between the neighbours of the best of those. So the
+    smallest bound returned is the minimum over 1..T if there is a single local minimum between those neighbours.
 
     bound_at : function from T' to its bound, which may be inf.
     """
@@ -404,9 +407,10 @@ def bounds_by_search(recursion: Recursion, bound_at: Callable[[int], float]) -> 
             bounds[iterations] = bound_at(iterations)
         return bounds[iterations]
 
-    limit = recursion.log_weight.size
-    # Bounds of multi-stage methods have a local minimum at the end of every stage: a restart raises them.
-    stage_ends = np.flatnonzero(np.diff(recursion.log_contraction) > 0) + 1
+    limit = factors.log_weight.size
+    # Bounds of multi-stage methods have a local minimum at the end of every stage: the next step restarts, which raises
+    # them. Entry t of `log_contraction` belongs to t + 1 steps.
+    stage_ends = np.flatnonzero(np.diff(factors.log_contraction) > 0) + 1
     spaced = np.rint(np.geomspace(1, limit, 25))  # whole, but floats
     candidates = np.unique(np.concatenate(([1, limit], stage_ends, spaced))).astype(int).tolist()
     best = min(range(len(candidates)), key=lambda i: bound_of(candidates[i]))

@@ -39,9 +39,6 @@ UNCERTAINTY = Metric(
 )
 RULES = {"adagrad": "AdaGrad: each coordinate at its own pace", "sgd": "Plain steps"}
 BY_NAME = ("share", "noise_factor")  # settings whose value follows from a method's label, unless it is set
-# Hue and dash of DP-GIBO with a part of the budget, and where it assumes far too little noise (at most 0.03 of the
-# declared standard deviation), too little, and too much; the first that applies counts.
-OTHER_LOOKS = (2, 3), (2, 2), (2, 1), (3, 2)
 UNCLIPPED = DIVERGED  # a clip that no gradient reaches; not infinite, because sensitivities must be finite
 
 
@@ -95,8 +92,8 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
         """Estimate the number of trainings of a replicate."""
 
     @abstractmethod
-    def _estimates(self, problem: TuningProblem, replicates: int) -> "Estimates":
-        """Return the object that a run asks for the users' gradients."""
+    def _user_gradients(self, problem: TuningProblem, replicates: int) -> "UserGradients":
+        """Return the source of the users' gradients in a run."""
 
     def plan(self, facts: TuningFacts, budget: Budget) -> Plan:
         """Return the plan with equal Gaussian noise in all T steps."""
@@ -133,41 +130,41 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
         return ()
 
     def has_internal(self, facts: TuningFacts) -> bool:
-        return True
+        return True  # `UserGradients.diagnostics`
 
     def run(self, problem: TuningProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         """Run all R replicates, and yield their iterates after each step."""
         check_facts(problem, plan.facts)
         walk = Walk(problem.facts, mechanisms, self.rule)
-        estimates = self._estimates(problem, mechanisms.replicates)
+        user_gradients = self._user_gradients(problem, mechanisms.replicates)
         steps = zip(plan.events, plan.schedule["step_size"].tolist(), plan.schedule["clip"].tolist(), strict=True)
-        released = {NOISY_NORM.name: walk.norm, **estimates.released}
-        yield Snapshot(0, {"x": walk.x}, released, internal=estimates.diagnostics(walk.x))
+        released = {NOISY_NORM.name: walk.norm, **user_gradients.released}
+        yield Snapshot(0, {"x": walk.x}, released, internal=user_gradients.diagnostics(walk.x))
         for t, (event, step_size, clip) in enumerate(steps, 1):
-            query = estimates.mean_gradient(walk.x, clip)
-            internal = estimates.diagnostics(walk.x, query)  # at the iterate before the step
+            query = user_gradients.mean_gradient(walk.x, clip)
+            internal = user_gradients.diagnostics(walk.x, query)  # at the iterate before the step
             walk.step(mechanisms.gaussian(query, event), step_size)
-            released = {NOISY_NORM.name: walk.norm, **estimates.released}
-            yield Snapshot(t, {"x": walk.x}, released, internal=internal, status=divergence_status(walk.lost))
+            released = {NOISY_NORM.name: walk.norm, **user_gradients.released}
+            yield Snapshot(t, {"x": walk.x}, released, internal=internal, status=divergence_status(walk.diverged))
 
 
 class Walk:
     """The iterates of all replicates in a descent.
 
-    x : (R, d) iterates, in the box. norm : (R,) lengths of the last noisy gradients; NaN before the first step, 0 for
-    replicates that have diverged. lost : (R,) True for these.
+    x : (R, d) iterates, in the box. diverged : (R,) True for replicates that have diverged. norm : (R,) lengths of the
+    last noisy gradients; NaN before the first step, 0 for those that have diverged.
     """
 
     def __init__(self, facts: TuningFacts, mechanisms: Mechanisms, rule: Literal["adagrad", "sgd"]) -> None:
         self.low, self.high = facts.box
         self.x, self._rule = facts.starting_points(mechanisms.common), rule
-        self.norm, self.lost = np.full(len(self.x), np.nan), np.zeros(len(self.x), dtype=bool)
+        self.norm, self.diverged = np.full(len(self.x), np.nan), np.zeros(len(self.x), dtype=bool)
         self._squares = np.zeros_like(self.x)  # AdaGrad: sums of squared gradients
 
     def step(self, gradient: np.ndarray, step_size: float) -> None:
         """Step against the noisy gradients (R, d) and project to the box; replicates that diverge stay in place."""
-        self.lost = self.lost | ~(np.abs(gradient).max(axis=1) < DIVERGED)  # "not below" is true of NaN, too
-        gradient = np.where(self.lost[:, None], 0.0, gradient)
+        self.diverged = self.diverged | ~(np.abs(gradient).max(axis=1) < DIVERGED)  # "not below" is true of NaN, too
+        gradient = np.where(self.diverged[:, None], 0.0, gradient)
         self.norm = np.linalg.norm(gradient, axis=1)
         if self._rule == "adagrad":
             self._squares = self._squares + gradient**2
@@ -181,8 +178,8 @@ def training_series(evaluations: Evaluations) -> dict[str, np.ndarray]:
     return {TRAININGS.name: count, SECONDS.name: count * evaluations.facts.training_seconds}
 
 
-class Estimates:
-    """Gradients of the users' losses at the replicates' iterates: the exact ones, where they are known."""
+class UserGradients:
+    """Gradients of the users' losses at the replicates' iterates: here the exact ones, for problems that know them."""
 
     def __init__(self, evaluations: Evaluations) -> None:
         self._evaluations = evaluations
@@ -208,7 +205,7 @@ class Estimates:
         return self._evaluations.exact_gradient(x, clip)
 
 
-class Posteriors(Estimates):
+class EstimatedGradients(UserGradients):
     """Estimates of the users' gradients from evaluations near the iterates, by Gaussian processes.
 
     A replicate evaluates the same points for all users and gives them the same weights in the estimates. Neither
@@ -247,7 +244,7 @@ class Posteriors(Estimates):
             weights.append(local.weights)
             series[BATCH_SIZE.name][r] = len(trial.points)
             series[UNEXPLAINED.name][r] = local.unexplained
-            series[UNCERTAINTY.name][r] = local.largest
+            series[UNCERTAINTY.name][r] = local.largest_deviation
         self._evaluations.add(points)  # keeps the losses at as many points as `latest`, so that weights fit losses
         self._series = series
         return self._evaluations.gradient(weights, clip)
@@ -300,17 +297,20 @@ class Gibo(Descent):
     @property
     def look(self) -> tuple[int, int]:
         """Hue and dash of its lines, as indices; settings that change the label change these, too."""
-        conditions = (self.share < 1, self.noise_factor <= 0.03, self.noise_factor < 1, self.noise_factor > 1)
-        for style, applies in zip(OTHER_LOOKS, conditions, strict=True):
-            if applies:
-                return style
+        if self.share < 1:  # a part of the budget
+            return 2, 3
+        if self.noise_factor < 1:  # it assumes far too little noise, or too little
+            return (2, 2) if self.noise_factor <= 0.03 else (2, 1)
+        if self.noise_factor > 1:
+            return 3, 2
         return self.hue, int(self.batch_size is not None)
 
     def batches(self, facts: TuningFacts) -> BatchRule:
         """Return the rule that chooses the points of every step, for a problem with these facts."""
-        variance, minimum = self.surrogate.relative_noise, 1e-10  # the field's own limits are 1e-10 and 100
-        if variance is None:
+        if self.surrogate.relative_noise is None:  # as the problem declares
             variance, minimum = facts.observation_sd**2, MIN_NOISE
+        else:
+            variance, minimum = self.surrogate.relative_noise, 1e-10  # the field's own limits are 1e-10 and 100
         noise = min(100.0, max(minimum, variance * self.noise_factor**2))
         surrogate = self.surrogate.replaced(relative_noise=noise)
         return BatchRule(surrogate, self.placing, *facts.box, self.bias_level, self.batch_size)
@@ -339,7 +339,7 @@ class Gibo(Descent):
         # The size of batches follows from the level, if it is neither set nor that of central differences. The formula
         # does not hold for quadratic functions, which are known after few evaluations.
         has_level = batches.size is None and batches.placing.design != "central" and surrogate.kernel != "quadratic"
-        if has_level and batches.closed_form() is None:
+        if has_level and batches.first_size_by_formula() is None:
             notes.append(
                 f"No batch of {short(batches.max_size)} points leaves so little unexplained: every step will take "
                 "that many. Raise the bias level, or allow repeats."
@@ -358,9 +358,9 @@ class Gibo(Descent):
         temporary = (window + largest) * (n + 6 * (window + largest) + d * largest)
         return replicates * (problem.replicate + 8.0 * (stored + new_losses)) + 8.0 * temporary  # 8 bytes a number
 
-    def _estimates(self, problem: TuningProblem, replicates: int) -> Estimates:
+    def _user_gradients(self, problem: TuningProblem, replicates: int) -> UserGradients:
         batches = self.batches(problem.facts)
-        return Posteriors(problem.evaluations(replicates, window=batches.window), batches)
+        return EstimatedGradients(problem.evaluations(replicates, window=batches.window), batches)
 
 
 class GradientDescent(Descent):
@@ -382,8 +382,8 @@ class GradientDescent(Descent):
     def _trainings(self, facts: TuningFacts) -> float:
         return float(self.iterations)
 
-    def _estimates(self, problem: TuningProblem, replicates: int) -> Estimates:
-        return Estimates(problem.evaluations(replicates))
+    def _user_gradients(self, problem: TuningProblem, replicates: int) -> UserGradients:
+        return UserGradients(problem.evaluations(replicates))
 
 
 NOISY_LOSS = Metric("noisy_loss", "Noisy loss of the last evaluation", released=True, better="")
@@ -485,6 +485,7 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
             "gaussian", budget, weights=weights, m=facts.n, n=facts.n, prior=facts.released
         )
         noise = np.array([noise_scale(event, facts.loss_sensitivity) for event in events])
+        # `assumed_noise` is what the process is told in the run; `noise` only states it.
         return Plan.fixed(facts, budget, events, noise={"loss": noise}, assumed_noise=noise)
 
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
@@ -499,7 +500,7 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
         facts, count = problem.facts, mechanisms.replicates
         low, high = facts.box
         x = facts.starting_points(mechanisms.common)  # the output: of the evaluated points that with the lowest mean
-        lost = np.zeros(count, dtype=bool)  # replicates that have diverged
+        diverged = np.zeros(count, dtype=bool)
         # The evaluated points, and the noisy losses there; filled in step by step.
         points, values = np.empty((count, self.trainings, facts.d)), np.zeros((count, self.trainings))
         evaluations = problem.evaluations(count)
@@ -516,12 +517,12 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
                 # The last candidate is anywhere in the box: one of the random points with which the search begins.
                 points[r, t] = candidates[-1] if t < self.first else candidates[surface.lowest(candidates, t)]
             noisy = mechanisms.gaussian(evaluations.mean_loss(points[:, t]), event)[:, 0]
-            lost = lost | ~(np.abs(noisy) < DIVERGED)  # "not below" is true of NaN, too
-            values[:, t] = np.where(lost, 0.0, noisy)
+            diverged = diverged | ~(np.abs(noisy) < DIVERGED)  # "not below" is true of NaN, too
+            values[:, t] = np.where(diverged, 0.0, noisy)
             best = [surface.learn(points[r, : t + 1], values[r, : t + 1]) for r, surface in enumerate(surfaces)]
-            x = np.where(lost[:, None], x, points[np.arange(count), best])
+            x = np.where(diverged[:, None], x, points[np.arange(count), best])
             released = {**training_series(evaluations), NOISY_LOSS.name: values[:, t].copy()}
-            yield Snapshot(t + 1, {"x": x}, released, status=divergence_status(lost))
+            yield Snapshot(t + 1, {"x": x}, released, status=divergence_status(diverged))
 
 
 class Surface:
@@ -552,7 +553,7 @@ class Surface:
         """Return the index of the candidate (C, d) with the lowest confidence bound in step t >= 1, after `learn`: the
         posterior mean less √β_t standard deviations, β_t = 0.4 ln(C t² π²/0.6) (THEORY.md, section 8)."""
         covariances = self._kernel.gram(self._points, candidates)
-        # Part of each candidate's variance, 1.
+        # Of each candidate's variance, which is 1, the part that the evaluated points explain.
         explained = (solve_triangular(self._factor, covariances) ** 2).sum(axis=0)
         variance = np.maximum(1 - explained, 0.0)  # not below 0 by rounding
         beta = 0.4 * math.log(len(candidates) * t**2 * math.pi**2 / 0.6)

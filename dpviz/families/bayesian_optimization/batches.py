@@ -117,10 +117,11 @@ class BatchRule:
         if self.size is not None:
             return self.size
         if self.surrogate.kernel == "rbf":
-            return max(placing.least, self.closed_form() or 2 * d * placing.repeats)  # the largest if none is enough
+            size = self.first_size_by_formula() or 2 * d * placing.repeats  # the largest, if none is enough
+            return max(placing.least, size)
         return _first_size(self.surrogate, placing, tuple(self.low.tolist()), tuple(self.high.tolist()), self.level)
 
-    def closed_form(self) -> int | None:
+    def first_size_by_formula(self) -> int | None:
         """Return the number of points of a first step that reaches the level with the squared exponential kernel, by
         a formula (THEORY.md, section 4); None if no batch reaches it."""
         placing = self.placing
@@ -133,44 +134,44 @@ class BatchRule:
         """
         local, d = evaluated.at(theta), len(theta)
         if self.placing.design == "central":
-            return self._placed(local, 2 * d, np.eye(d))
+            return self._design_trial(local, 2 * d, np.eye(d))
         _, eigenvectors = np.linalg.eigh(local.covariance)  # of the gradient's posterior covariance, ascending
         axes = eigenvectors[:, ::-1]  # (d, d) orthonormal directions, in columns, the least known first
         if self.size is not None:
-            return self._moved(local, self._placed(local, self.size, axes))
+            return self._move_together(local, self._design_trial(local, self.size, axes))
         if local.unexplained <= self.level:
-            return self._placed(local, self.placing.least, axes)
-        batch = self._smallest(local, axes)
+            return self._design_trial(local, self.placing.least, axes)
+        batch = self._smallest_batch(local, axes)
         # "joint": take points away, one by one, while the others, moved together, still reach the level.
         while self.placing.design == "joint" and len(batch.points) > max(1, self.placing.least):
-            fewer = self._moved(local, self._placed(local, len(batch.points) - 1, axes))
+            fewer = self._move_together(local, self._design_trial(local, len(batch.points) - 1, axes))
             if fewer.unexplained > self.level:
                 break
             batch = fewer
         return batch
 
-    def _smallest(self, local: LocalPosterior, axes: np.ndarray) -> TrialPosterior:
+    def _smallest_batch(self, local: LocalPosterior, axes: np.ndarray) -> TrialPosterior:
         """Return the smallest batch after which at most ω is unexplained, and at least `placing.least` points; the
         largest batch if none reaches ω. axes : directions (d, d), in columns."""
         d = len(axes)
         # Central differences, 2d points, repeated until they reach the level. There is one round at least, as repeats
         # are at least 1, so that `high` and `best` are set.
         for high in range(2 * d, 2 * d * self.placing.repeats + 1, 2 * d):
-            best = self._placed(local, high, axes)
+            best = self._design_trial(local, high, axes)
             if best.unexplained <= self.level:
                 break
         # Bisection over fewer points than 2d; repeated central differences have no sizes in between, so none for them.
         low = 0 if high == 2 * d else high - 1
         while high - low > 1:
             middle = (low + high) // 2
-            trial = self._placed(local, middle, axes)
+            trial = self._design_trial(local, middle, axes)
             if trial.unexplained <= self.level:
                 high, best = middle, trial
             else:
                 low = middle
-        return best if high >= self.placing.least else self._placed(local, self.placing.least, axes)
+        return best if high >= self.placing.least else self._design_trial(local, self.placing.least, axes)
 
-    def _moved(self, local: LocalPosterior, trial: TrialPosterior) -> TrialPosterior:
+    def _move_together(self, local: LocalPosterior, trial: TrialPosterior) -> TrialPosterior:
         """Return the trial with its points moved together, by L-BFGS-B on all their coordinates in the box, so that
         they explain more; the given trial for designs other than "joint", and if that does not succeed.
 
@@ -180,7 +181,7 @@ class BatchRule:
             return trial
         shape = trial.points.shape
         result = minimize(
-            lambda flat: unexplained(local, flat.reshape(shape)),
+            lambda flat: unexplained_with_gradient(local, flat.reshape(shape)),
             trial.points.ravel(),
             jac=True,
             method="L-BFGS-B",
@@ -190,7 +191,7 @@ class BatchRule:
         moved = local.trial(result.x.reshape(shape))
         return moved if moved.unexplained < trial.unexplained else trial
 
-    def _placed(self, local: LocalPosterior, count: int, axes: np.ndarray) -> TrialPosterior:
+    def _design_trial(self, local: LocalPosterior, count: int, axes: np.ndarray) -> TrialPosterior:
         """Return a trial with the closed-form design of `count` points around theta, along the directions `axes` (d,
         d), in columns, and in the box."""
         if not count:
@@ -210,11 +211,11 @@ def _first_size(
     rule = BatchRule(surrogate, placing, np.array(low), np.array(high), level, size=None)
     no_history = EvaluatedPoints(surrogate, np.empty((0, len(low))))
     middle = no_history.at((rule.low + rule.high) / 2)
-    return len(rule._smallest(middle, np.eye(len(low))).points)
+    return len(rule._smallest_batch(middle, np.eye(len(low))).points)
 
 
-def unexplained(local: LocalPosterior, points: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return α/P after evaluations at points (b, d), and its gradient (b d,) with respect to their coordinates.
+def unexplained_with_gradient(local: LocalPosterior, points: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return α/P after evaluations at points (b, d), and the gradient (b d,) of α/P in their coordinates.
 
     K is the covariance of the losses at all points, old and new, D (N, d) that of these losses with the gradient at
     theta, and W (N, d) the weights of the losses in the estimate of the gradient. α = tr(prior) - 2 tr(WᵀD) + tr(WᵀK W)
@@ -230,4 +231,4 @@ def unexplained(local: LocalPosterior, points: np.ndarray) -> tuple[float, np.nd
     for i, index in enumerate(trial.indices.tolist()):
         slope[index] = products[:, i] @ kernel.slopes(points[index], all_points)  # of its row of K
         slope[index] -= kernel.mixed(local.theta, points[index]).T @ weights[n_old + i]  # of its row of D
-    return trial.unexplained, 2 * slope.ravel() / local.prior
+    return trial.unexplained, 2 * slope.ravel() / local.prior_trace

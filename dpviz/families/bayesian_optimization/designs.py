@@ -42,7 +42,7 @@ def best_spread(dimensions: int, noise: float) -> float:
     return math.exp(float(result.x))
 
 
-def groups(count: int, d: int) -> tuple[int, ...]:
+def simplex_dimensions(count: int, d: int) -> tuple[int, ...]:
     """Return the dimensions D of each simplex of a design of 2 to 2d points.
 
     Up to d points are one simplex in count - 1 dimensions. More points cover all d dimensions, in count - d simplices
@@ -51,11 +51,12 @@ def groups(count: int, d: int) -> tuple[int, ...]:
     if count <= d:
         return (count - 1,)
     simplices = count - d
-    return tuple(d // simplices + (i < d % simplices) for i in range(simplices))
+    size, larger_ones = divmod(d, simplices)  # so many of the simplices have one dimension more than the others
+    return (size + 1,) * larger_ones + (size,) * (simplices - larger_ones)
 
 
 def spread(dimensions: int, noise: float, least: float) -> float:
-    """Return the u of a simplex in D dimensions: the best one, but for a distance of at least `least` × ℓ."""
+    """Return the u of a simplex in D dimensions: the best one, or that of the distance `least` × ℓ if it is larger."""
     return max(best_spread(dimensions, noise), least**2)
 
 
@@ -68,10 +69,10 @@ def unexplained(count: int, d: int, noise: float, least: float = 0.0) -> float:
     if count == 1:  # a single point explains u e^-u/(1 + s) of one direction, most at u = 1, the distance ℓ
         u = max(1.0, least**2)
         return 1 - u * math.exp(-u) / (1 + noise) / d
-    repeats = max(1, count // (2 * d))
-    sizes = groups(min(count, 2 * d), d)
-    by_size = {size: explained(size, spread(size, noise / repeats, least), noise / repeats) for size in set(sizes)}
-    return 1 - sum(by_size[size] for size in sizes) / d
+    noise_of_mean = noise / max(1, count // (2 * d))
+    dimensions = simplex_dimensions(min(count, 2 * d), d)
+    explained_by = {D: explained(D, spread(D, noise_of_mean, least), noise_of_mean) for D in set(dimensions)}
+    return 1 - sum(explained_by[D] for D in dimensions) / d
 
 
 def smallest_batch(level: float, d: int, noise: float, least: float = 0.0, repeats: int = 1) -> int | None:
@@ -102,13 +103,13 @@ def offsets(count: int, d: int, noise: float, least: float) -> np.ndarray:
         points = max(1.0, least) * np.eye(1, d)  # along the first axis
     else:
         repeats = max(1, count // (2 * d))
-        sizes = groups(min(count, 2 * d), d)
-        points = np.zeros((sum(sizes) + len(sizes), d))
+        dimensions = simplex_dimensions(min(count, 2 * d), d)
+        points = np.zeros((sum(dimensions) + len(dimensions), d))  # a simplex in D dimensions has D + 1 points
         row, column = 0, 0
-        for size in sizes:
-            distance = math.sqrt(spread(size, noise / repeats, least))
-            points[row : row + size + 1, column : column + size] = distance * simplex(size)
-            row, column = row + size + 1, column + size
+        for D in dimensions:
+            distance = math.sqrt(spread(D, noise / repeats, least))
+            points[row : row + D + 1, column : column + D] = distance * simplex(D)
+            row, column = row + D + 1, column + D
         points = np.tile(points, (repeats, 1))
     points.setflags(write=False)  # all callers get the same array, from the cache
     return points

@@ -74,7 +74,7 @@ def by_trainings(
     spent: Mapping[str, np.ndarray] | None = None,
     title: str = algorithms.TRAININGS.label,
     *,
-    ended: bool = True,
+    is_finished: bool = True,
     height: int = style.ALONE,
 ) -> tuple[go.Figure, str]:
     """Draw a metric against the trainings that each run has done; return also a sentence for the caption, on the number
@@ -87,7 +87,7 @@ def by_trainings(
     says.
 
     spent : the privacy spent, (t+1,) by label, to draw against in place of the trainings. title : of the horizontal
-    axis. ended : True if all runs have ended.
+    axis. is_finished : True if all runs have ended.
     """
     lines: list[Line] = []
     thin_lines: list[Line] = []
@@ -117,20 +117,21 @@ def by_trainings(
         if goes_on:
             thin_lines.append(Line(axis_values[some_ended], median[some_ended], label, styles[label], width=1.0))
     # Of three bands or more only that of the lowest private method is drawn, with a note.
-    lines, notes = one_band(lines, min(last_medians, key=last_medians.__getitem__, default=""))
+    lowest = min(last_medians, key=last_medians.__getitem__, default="")
+    lines, notes = one_band(lines, lowest)
     if thin_lines:
         notes = [*notes, "thin lines: some runs have ended"]
     marks, verticals, sentence = [], list[VerticalLine](), ""
-    private_curves = last_medians.keys() & curves.keys()
-    if private_curves and ended:
-        lowest = min(private_curves, key=last_medians.__getitem__)
-        axis_values, values = curves[lowest]
+    private_labels = last_medians.keys() & curves.keys()
+    if private_labels and is_finished:
+        lowest_curve = min(private_labels, key=last_medians.__getitem__)
+        axis_values, values = curves[lowest_curve]
         end = end_of_gains(values)
         if end is not None:
             index, little = end
-            sentence = f"After the diamond {lowest} gains less than {little}."
+            sentence = f"After the diamond {lowest_curve} gains less than {little}."
             x = float(axis_values[index])
-            marks = [Mark(x, float(np.median(values[index])), sentence, styles[lowest].color)]
+            marks = [Mark(x, float(np.median(values[index])), sentence, styles[lowest_curve].color)]
             # The text is at the top, where falling curves leave room, on the side on which the frame has more of it.
             verticals = [
                 VerticalLine(x, f"looks pay until {short(x)}", "left" if x < 0.6 * axis_values[-1] else "right")
@@ -213,11 +214,11 @@ def bias_and_noise(forecast: Forecast) -> Chart:
     elif not forecast.selected:
         figure = nothing(texts.NOT_SELECTED)
     else:
-        facts, noise = forecast.facts, forecast.advice.noise
+        facts, noise = forecast.facts, forecast.advice.noise_length
         lengths = AMPLITUDE * np.sqrt(LEVELS * prior_trace(facts, forecast.method) / facts.d)
         lines = [Line(LEVELS, lengths, "bias", BIAS, value=False)]
         if noise > 0:
-            lines.append(_noise(LEVELS, noise))
+            lines.append(_noise_line(LEVELS, noise))
             notes = [f"alike at {short(forecast.advice.balance)}"]
         else:
             notes = ["without privacy there is no noise"]
@@ -399,7 +400,7 @@ def signal_and_noise(trace: Trace, label: str, noise: float, privacy: str) -> Ch
             lines.append(Line(steps[has_gradient], medians, line_name, line_style, value=False))
     if noise > 0 and lines:
         longest_x = max((line.x for line in lines), key=len)
-        lines.append(_noise(longest_x, noise))
+        lines.append(_noise_line(longest_x, noise))
     method_privacy = trace.arm_traces[label].privacy
     statuses: dict[str, Privacy] = {
         line.name: "not private" if line.name in SECRET else method_privacy for line in lines
@@ -421,7 +422,7 @@ def signal_and_noise(trace: Trace, label: str, noise: float, privacy: str) -> Ch
     )
 
 
-def _noise(x: np.ndarray, noise: float) -> Line:
+def _noise_line(x: np.ndarray, noise: float) -> Line:
     """Return the level line of the noise's length at x (k,). It is no `Limit`, whose text would lie on other lines."""
     return Line(x, np.full(len(x), noise), "noise", NOISE, value=False)
 
@@ -485,7 +486,7 @@ def posterior_slice_chart(curve: posterior_slice.PosteriorSlice, title: str, log
     title : name of the setting. logarithmic : True if the curve's coordinate is the setting's logarithm. step : of the
     run, for the text.
     """
-    natural = np.exp if logarithmic else np.positive  # from coordinates to the setting's own unit
+    natural = np.exp if logarithmic else np.positive  # from coordinates to the setting's unit; np.positive: the same
     settings, queries, here = natural(curve.coordinates), natural(curve.queries), float(natural(curve.here))
     spread = 2 * AMPLITUDE * curve.deviation  # the deviation is for losses of variance 1
     lines = [

@@ -49,22 +49,22 @@ class Advice:
     """The recommended bias level, and its reasons.
 
     level : ω, the one nearest to `balance` within `MIN_LEVEL` to `MAX_LEVEL`. balance : the level at which the planned
-    bias is as long as the noise; it may be above 1. noise : length of the noise of a step. swamped : True if the noise
+    bias is as long as the noise; it may be above 1. noise_length : of a step. is_noise_long : True if it
     is longer than half a clip. rows : the table of bias levels.
     """
 
     level: float
     balance: float
-    noise: float
-    swamped: bool
+    noise_length: float
+    is_noise_long: bool
     rows: tuple[Row, ...]
 
     @property
     def why(self) -> str:
         """Reasons for the level, in sentences."""
-        if self.noise == 0:
+        if self.noise_length == 0:
             return f"Without noise every bias shows: take a small bias level, such as {short(self.level)}."
-        sentences = [f"A step's noise is about {short(self.noise)} long."]
+        sentences = [f"A step's noise is about {short(self.noise_length)} long."]
         if self.balance < MIN_LEVEL:
             sentences.append(
                 f"The planned bias would be as short at {short(self.balance)}, but runs on the page's first "
@@ -82,7 +82,7 @@ class Advice:
                 f"At a bias level of {short(self.level)} the planned bias is about as long; below it you pay for "
                 "trainings whose gain drowns in the noise."
             )
-        if self.swamped:
+        if self.is_noise_long:
             sentences.append("The noise is long beside the clip: more users, fewer steps or a larger budget help more.")
         return " ".join(sentences)
 
@@ -102,15 +102,15 @@ def advice(facts: TuningFacts, budget: Budget, method: Gibo) -> Advice:
         batches = method.replaced(bias_level=row_level, batch_size=None).batches(facts)
         bias = planning.bias_bound(AMPLITUDE, planning.planned_uncertainty(row_level, d, prior))
         trainings = planning.expected_trainings(batches, method.iterations)
-        rows.append(Row(row_level, batches.closed_form(), bias, trainings))
-    noise = sigma * math.sqrt(d)
-    return Advice(level, balance, noise, swamped=noise > method.clip / 2, rows=tuple(rows))
+        rows.append(Row(row_level, batches.first_size_by_formula(), bias, trainings))
+    noise_length = sigma * math.sqrt(d)
+    return Advice(level, balance, noise_length, is_noise_long=noise_length > method.clip / 2, rows=tuple(rows))
 
 
 def prior_trace(facts: TuningFacts, method: Gibo) -> float:
     """Return P, the trace of the gradient's prior covariance, in the middle of the box; of a kernel that is not
     stationary it depends on the point."""
-    return float(np.trace(method.surrogate.covariance.prior(np.mean(facts.box, axis=0))))
+    return float(np.trace(method.surrogate.kernel_function.prior(np.mean(facts.box, axis=0))))
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Forecast:
     @property
     def noise(self) -> float:
         """Standard deviation of the noise on each coordinate of a step's gradient."""
-        return 0.0 if self.advice is None else self.advice.noise / math.sqrt(self.facts.d)
+        return 0.0 if self.advice is None else self.advice.noise_length / math.sqrt(self.facts.d)
 
 
 def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:

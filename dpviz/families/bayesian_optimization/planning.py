@@ -246,7 +246,7 @@ def expected_batches(batches: BatchRule, steps: int) -> np.ndarray:
     smaller, as they reuse earlier points, unless all have the same size."""
     first_size = batches.first_size()
     has_level = batches.size is None and batches.placing.design != "central"
-    if has_level and batches.closed_form() is not None:
+    if has_level and batches.first_size_by_formula() is not None:
         later_share = LATER_SHARE * min(1.0, (LATER_LEVEL / batches.level) ** LATER_POWER)
         later_size = max(later_share * first_size, batches.placing.least)
     else:  # the size is set; or no first batch reaches the level, then later ones are as large as possible, too
@@ -255,6 +255,6 @@ def expected_batches(batches: BatchRule, steps: int) -> np.ndarray:
     surrogate, d = batches.surrogate, len(batches.low)
     coefficients = (d + 1) * (d + 2) / 2  # of a quadratic function, which is known after as many evaluations
     if surrogate.kernel == "quadratic" and surrogate.noise <= NOTHING_NEW and batches.window >= coefficients:
-        # No point is evaluated after the function is known, if all evaluations of it are kept: their number is cut.
+        # Nothing is evaluated after the function is known, as all evaluations of it are kept.
         sizes = np.diff(np.minimum(np.cumsum(sizes), coefficients), prepend=0.0)
     return sizes

@@ -58,7 +58,7 @@ class SquaredExponential(Kernel):
     length: float
 
     def gram(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        return np.exp(-squares(x, z) / (2 * self.length**2))
+        return np.exp(-squared_distances(x, z) / (2 * self.length**2))
 
     def slopes(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         scaled = (z - x) / self.length**2
@@ -77,11 +77,11 @@ class Matern(Kernel):
     length: float
 
     def gram(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        q = ROOT_5 * np.sqrt(squares(x, z)) / self.length
+        q = ROOT_5 * np.sqrt(squared_distances(x, z)) / self.length
         return (1 + q + q**2 / 3) * np.exp(-q)
 
     def slopes(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        q = ROOT_5 * np.sqrt(squares(x[None], z)[0]) / self.length
+        q = ROOT_5 * np.sqrt(squared_distances(x[None], z)[0]) / self.length
         return (z - x) * ((5 / 3) / self.length**2 * (1 + q) * np.exp(-q))[:, None]
 
     def mixed(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
@@ -109,7 +109,7 @@ class Quadratic(Kernel):
         return 2 * (1 + x @ z) * np.eye(len(x)) + 2 * np.outer(z, x)
 
 
-def squares(x: np.ndarray, z: np.ndarray) -> np.ndarray:
+def squared_distances(x: np.ndarray, z: np.ndarray) -> np.ndarray:
     """Return (N, M) the squared distances ‖x - z‖² between points x (N, d) and z (M, d).
 
     They are ‖x‖² + ‖z‖² - 2 xᵀz. Points are first moved to have their middle at 0, so that less is lost to rounding
@@ -163,7 +163,7 @@ class Surrogate(Specification):
         return MIN_NOISE if self.relative_noise is None else self.relative_noise
 
     @property
-    def covariance(self) -> Kernel:
+    def kernel_function(self) -> Kernel:
         """Kernel of the process."""
         if self.kernel == "quadratic":
             return Quadratic()
@@ -182,7 +182,7 @@ class EvaluatedPoints:
 
     def __init__(self, surrogate: Surrogate, points: np.ndarray, factor: np.ndarray | None = None) -> None:
         self.surrogate, self.points = surrogate, points
-        self.kernel = surrogate.covariance
+        self.kernel = surrogate.kernel_function
         if factor is None:
             factor = np.linalg.cholesky(self.kernel.gram(points, points) + np.diag(self.noise(points)))
         self.factor = factor
@@ -198,12 +198,11 @@ class EvaluatedPoints:
 
     def at(self, theta: np.ndarray) -> "LocalPosterior":
         """Return the posterior of the gradient at theta (d,)."""
-        return LocalPosterior(
-            self, theta, solve_triangular(self.factor, self.kernel.slopes(theta, self.points)), self._ones
-        )
+        whitened_slopes = solve_triangular(self.factor, self.kernel.slopes(theta, self.points))
+        return LocalPosterior(self, theta, whitened_slopes, self._whitened_ones)
 
     @cached_property
-    def _ones(self) -> np.ndarray:
+    def _whitened_ones(self) -> np.ndarray:
         """a = L⁻¹ 1 (N,)."""
         return solve_triangular(self.factor, np.ones((len(self.points), 1)))[:, 0]
 
@@ -211,14 +210,17 @@ class EvaluatedPoints:
 class LocalPosterior:
     """Posterior of the gradient of a user's loss at one point theta (d,), given the losses at the evaluated points.
 
-    evaluated : the evaluated points. slopes : V = L⁻¹ D (N, d). ones : a = L⁻¹ 1 (N,). The process has mean zero, or an
-    unknown constant mean for each user, which adds terms with a (ordinary kriging, from two points on: a single loss
-    tells the constant at most, and no slope).
+    whitened_slopes : V = L⁻¹ D (N, d). whitened_ones : a = L⁻¹ 1 (N,). The process has mean zero, or an unknown
+    constant mean for each user, which adds terms with a (ordinary kriging, from two points on: a single loss tells the
+    constant at most, and no slope).
     """
 
-    def __init__(self, evaluated: EvaluatedPoints, theta: np.ndarray, slopes: np.ndarray, ones: np.ndarray) -> None:
-        self._evaluated, self.theta, self.slopes, self.ones = evaluated, theta, slopes, ones
-        self._kernel, self._has_constant = evaluated.kernel, evaluated.surrogate.mean == "constant" and len(ones) > 1
+    def __init__(
+        self, evaluated: EvaluatedPoints, theta: np.ndarray, whitened_slopes: np.ndarray, whitened_ones: np.ndarray
+    ) -> None:
+        self._evaluated, self._kernel, self.theta = evaluated, evaluated.kernel, theta
+        self.whitened_slopes, self.whitened_ones = whitened_slopes, whitened_ones
+        self._has_constant = evaluated.surrogate.mean == "constant" and len(whitened_ones) > 1
 
     @property
     def evaluated(self) -> EvaluatedPoints:
@@ -226,20 +228,20 @@ class LocalPosterior:
         return self._evaluated
 
     @cached_property
-    def prior(self) -> float:
+    def prior_trace(self) -> float:
         """P, trace of the gradient's covariance before any evaluation."""
         return float(np.trace(self._kernel.prior(self.theta)))
 
     @cached_property
     def _constant_terms(self) -> tuple[np.ndarray, float]:
         """aᵀV (d,) and aᵀa, which an unknown constant mean adds to the formulas."""
-        return self.ones @ self.slopes, float(self.ones @ self.ones)
+        return self.whitened_ones @ self.whitened_slopes, float(self.whitened_ones @ self.whitened_ones)
 
     @cached_property
     def covariance(self) -> np.ndarray:
         """Posterior covariance Σ (d, d) of a user's gradient: prior - VᵀV, and for an unknown constant mean
         + (aᵀV)ᵀ(aᵀV)/aᵀa."""
-        covariance = self._kernel.prior(self.theta) - self.slopes.T @ self.slopes
+        covariance = self._kernel.prior(self.theta) - self.whitened_slopes.T @ self.whitened_slopes
         if self._has_constant:
             product, square = self._constant_terms
             covariance += np.outer(product, product) / square
@@ -248,14 +250,14 @@ class LocalPosterior:
     @cached_property
     def unexplained(self) -> float:
         """α/P, the share of the gradient's variance that remains after the evaluations: trace of Σ over P."""
-        explained = float((self.slopes**2).sum())
+        explained = float((self.whitened_slopes**2).sum())
         if self._has_constant:
             product, square = self._constant_terms
             explained -= float(product @ product) / square
-        return max(0.0, 1 - explained / self.prior)
+        return max(0.0, 1 - explained / self.prior_trace)
 
     @cached_property
-    def largest(self) -> float:
+    def largest_deviation(self) -> float:
         """√λ_max(Σ), the largest posterior standard deviation of the gradient in any direction."""
         return math.sqrt(max(0.0, float(np.linalg.eigvalsh(self.covariance)[-1])))
 
@@ -266,11 +268,11 @@ class LocalPosterior:
         W = L⁻ᵀ V, or L⁻ᵀ (V - a aᵀV/aᵀa) for an unknown constant mean. Then the columns of W sum to 0, so that a number
         which is added to all losses of a user changes nothing.
         """
-        slopes = self.slopes
+        whitened = self.whitened_slopes
         if self._has_constant:
             product, square = self._constant_terms
-            slopes = slopes - np.outer(self.ones, product) / square
-        return solve_triangular(self.evaluated.factor, slopes, transposed=True)
+            whitened = whitened - np.outer(self.whitened_ones, product) / square
+        return solve_triangular(self.evaluated.factor, whitened, transposed=True)
 
     def trial(self, points: np.ndarray) -> "TrialPosterior":
         """Return the posterior after hypothetical further evaluations at points (b, d), of which those are left out
@@ -295,11 +297,12 @@ class TrialPosterior(LocalPosterior):
         self._new_factor, self.indices = factor_of_new(conditional, evaluated.noise(points), kernel.diagonal(points))
         self.points, self._cross = points[self.indices], cross[:, self.indices]
         # What the old points leave of D and of 1 at the new ones; the new factor's inverse makes them rows of V and a.
-        new_slopes = kernel.slopes(local.theta, self.points) - self._cross.T @ local.slopes
-        new_ones = 1 - self._cross.T @ local.ones
-        slopes = np.concatenate([local.slopes, solve_triangular(self._new_factor, new_slopes)])
-        ones = np.concatenate([local.ones, solve_triangular(self._new_factor, new_ones[:, None])[:, 0]])
-        super().__init__(evaluated, local.theta, slopes, ones)
+        new_slopes = kernel.slopes(local.theta, self.points) - self._cross.T @ local.whitened_slopes
+        new_ones = 1 - self._cross.T @ local.whitened_ones
+        slope_rows = solve_triangular(self._new_factor, new_slopes)
+        one_rows = solve_triangular(self._new_factor, new_ones[:, None])[:, 0]
+        whitened_slopes = np.concatenate([local.whitened_slopes, slope_rows])
+        super().__init__(evaluated, local.theta, whitened_slopes, np.concatenate([local.whitened_ones, one_rows]))
 
     @cached_property
     def evaluated(self) -> EvaluatedPoints:

@@ -53,13 +53,13 @@ def slice_along(problem: TuningProblem, method: Gibo, iterates: np.ndarray, coor
     # The mean losses only, without metrics that take long.
     objective = problem.evaluate({"x": np.concatenate([line, evaluated.points])}, expensive=False)["objective"]
     truth, losses = objective[:POINTS], objective[POINTS:]
-    mean, deviation = expected(evaluated, losses, line)
+    mean, deviation = loss_posterior(evaluated, losses, line)
     newest = np.arange(len(losses)) >= len(losses) - n_new
     queries, here = evaluated.points[:, coordinate], float(iterates[-1, coordinate])
     return PosteriorSlice(coordinates, truth, mean, deviation, queries, losses, newest, here)
 
 
-def expected(evaluated: EvaluatedPoints, losses: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def loss_posterior(evaluated: EvaluatedPoints, losses: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the posterior mean and standard deviation (k,) of a loss of variance 1 at points (k, d), from its values
     `losses` (N,) at the evaluated points.
 

@@ -25,11 +25,13 @@ def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) ->
     settings : fields of methods, set in every method that has them. references : True adds GIBO, which is DP-GIBO
     without noise, and, if DP-GD is among the methods, gradient descent without noise.
     """
-    without_privacy = {REFERENCE: GIBO} | ({EXACT_REFERENCE: EXACT} if EXACT in labels else {})
-    return preset.arms(
-        {label: METHODS[label].adopting(settings) for label in labels},
-        {label: METHODS[name].adopting(settings) for label, name in without_privacy.items() if references},
-    )
+    private = {label: METHODS[label].adopting(settings) for label in labels}
+    without_privacy: dict[str, AnyAlgorithm] = {}
+    if references:
+        without_privacy[REFERENCE] = METHODS[GIBO].adopting(settings)
+        if EXACT in labels:
+            without_privacy[EXACT_REFERENCE] = METHODS[EXACT].adopting(settings)
+    return preset.arms(private, without_privacy)
 
 
 PRESETS: tuple[preset.Preset, ...] = preset.load(__package__)

@@ -55,12 +55,12 @@ class Forecast:
     stopping : behaviour of both stopping tests at a flat point.
     decrease : the decrease of the objective that every step guarantees; nan where the plan does not say.
     rows : n. all_rows : True if every iteration reads all rows, so that noise falls with 1/n exactly.
-    needed : number of rows from which on the theorem promises a solution; None where it promises nothing: with batches,
-        with fewer iterations than it asks for, from a constant that is assumed, and for other phases than the last.
-    published : the same by the poster's formula (4), without its hidden factors; also with assumed constants.
+    rows_needed : number of rows from which on the theorem promises a solution; None where it promises nothing: with
+        batches, with fewer iterations than it asks for, from an assumed constant, and for other phases than the last.
+    rows_published : the same by the poster's formula (4), without its hidden factors; also with assumed constants.
     blind : True if the method never looks at the curvature.
     assumed : constants that are declared, and smaller than what follows from the loss.
-    factor : factor by which noise must fall until one of the method's phases is green; infinite if no factor suffices.
+    noise_factor : factor by which noise must fall until one of the phases is green; infinite if none suffices.
     """
 
     label: str
@@ -70,11 +70,11 @@ class Forecast:
     decrease: float
     rows: int
     all_rows: bool
-    needed: float | None
-    published: float | None
+    rows_needed: float | None
+    rows_published: float | None
     blind: bool
     assumed: tuple[Assumed, ...]
-    factor: float
+    noise_factor: float
 
     @property
     def name(self) -> str:
@@ -98,13 +98,13 @@ class Forecast:
 def forecasts(experiment: Experiment, plans: Mapping[str, Plan]) -> dict[str, tuple[Forecast, ...]]:
     """Return by label the forecasts of all phases of every private method of an experiment. plans : by label."""
     return {
-        arm.label: phases(arm.label, arm.algorithm, plans[arm.label])
+        arm.label: phase_forecasts(arm.label, arm.algorithm, plans[arm.label])
         for arm in experiment.arms
         if plans[arm.label].private and isinstance(arm.algorithm, NonconvexMethod)
     }
 
 
-def phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Forecast, ...]:
+def phase_forecasts(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Forecast, ...]:
     """Return the forecasts of all phases of one private method's plan."""
     facts = NonconvexFacts.of(plan.facts)
     analysis = method.analysis(facts)
@@ -118,15 +118,17 @@ def phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Forecast, .
     # Of the objective, by every step: MIN_DEC of the paper. Curvature steps count only if Hessians are released.
     names = ["gradient_decrease", "curvature_decrease"] if "hessian" in plan.noise else ["gradient_decrease"]
     decrease = min((plan.resolved[name] for name in names if name in plan.resolved), default=float("nan"))
-    noise_factor = min(stopping.green_at for stopping in stoppings)
+    noise_factor = min(stopping.factor_until_green for stopping in stoppings)
     forecasts_of_phases = []
     for number, stopping in enumerate(stoppings, 1):
-        needed = published = None
+        rows_needed = rows_published = None
         if theorem_applies and number == len(stoppings):  # it promises a solution by the end of the last phase
             if not facts.assumed:
-                needed = facts.n * guarantee(analysis, stopping, method, plan).factor
+                rows_needed = facts.n * guarantee(analysis, stopping, method, plan).row_factor
             rho = float(plan.spent("rho")[-1])  # after all steps
-            published = theory.published_rows(facts.d, rho, stopping.gradient_tolerance, stopping.curvature_tolerance)
+            rows_published = theory.published_rows(
+                facts.d, rho, stopping.gradient_tolerance, stopping.curvature_tolerance
+            )
         forecast = Forecast(
             label=label,
             phase=number,
@@ -135,11 +137,11 @@ def phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Forecast, .
             decrease=decrease,
             rows=facts.n,
             all_rows=all_rows,
-            needed=needed,
-            published=published,
+            rows_needed=rows_needed,
+            rows_published=rows_published,
             blind=blind,
             assumed=facts.assumed,
-            factor=noise_factor,
+            noise_factor=noise_factor,
         )
         forecasts_of_phases.append(forecast)
     return tuple(forecasts_of_phases)
@@ -153,12 +155,12 @@ def guarantee(analysis: Analysis, stopping: Stopping, method: NonconvexMethod, p
     The releases may have errors that are too large with the probability that FAILURE leaves after everything else that
     may fail: certificates, tests of Hessians through products, and a gap that was released before the run.
     """
-    certificates = CERTIFICATE_FAILURE if "certificate" in plan.noise else 0.0
-    products = LANCZOS_FAILURE if "hessian_products" in plan.resolved else 0.0
-    gap = UNDERESTIMATE if NonconvexFacts.of(plan.facts).released else 0.0
-    failure = FAILURE - certificates - (products + gap)
-    line_searches = method.searching_noise(plan) if isinstance(method, LineSearch) else None
-    return theory.guarantee(analysis, stopping, failure, iterations=plan.iterations, searching=line_searches)
+    of_certificates = CERTIFICATE_FAILURE if "certificate" in plan.noise else 0.0
+    of_products = LANCZOS_FAILURE if "hessian_products" in plan.resolved else 0.0
+    of_gap = UNDERESTIMATE if NonconvexFacts.of(plan.facts).released else 0.0
+    failure = FAILURE - of_certificates - (of_products + of_gap)
+    search_noise = method.search_noise(plan) if isinstance(method, LineSearch) else None
+    return theory.guarantee(analysis, stopping, failure, iterations=plan.iterations, search_noise=search_noise)
 
 
 def stopping_phase(forecasts_of_phases: tuple[Forecast, ...]) -> Forecast:
@@ -238,10 +240,9 @@ def within_targets(trace: Trace, arm: Arm, plan: Plan) -> tuple[np.ndarray, np.n
     for the exact curvature. None where they may not be shown, as they read raw data, or were not computed."""
     method, facts = arm.algorithm, NonconvexFacts.of(plan.facts)
     assert isinstance(method, NonconvexMethod)
-    _, gradient_norms = trace.arm_traces[arm.label].series(
-        "gradient_norm", gaps=True
-    )  # (k, R) at the records, with NaN
-    _, eigenvalues = trace.arm_traces[arm.label].series("smallest_eigenvalue", gaps=True)
+    arm_trace = trace.arm_traces[arm.label]
+    _, gradient_norms = arm_trace.series("gradient_norm", gaps=True)  # (k, R) at the records, with NaN
+    _, eigenvalues = arm_trace.series("smallest_eigenvalue", gaps=True)
     gradient, curvature = last_numbers(gradient_norms), last_numbers(eigenvalues)  # (R,) the last that are not NaN
     if not len(gradient) or not len(curvature) or np.isnan(curvature).any():  # NaN: not computed for a run
         return None
@@ -254,7 +255,7 @@ def within_targets(trace: Trace, arm: Arm, plan: Plan) -> tuple[np.ndarray, np.n
 # noise, and that with which the theorem needs the fewest rows.
 YOURS, EVENLY, SOONEST, PROVEN = "Yours", "Even", "Soonest W ≤ 2", "Soonest proven"
 # Shares of the Hessians at which curves are computed.
-CURVE = np.linspace(*HESSIAN_LIMITS, 46)
+CURVE_SHARES = np.linspace(*HESSIAN_LIMITS, 46)
 
 
 class Split(NamedTuple):
@@ -276,18 +277,18 @@ class SplitComparison(NamedTuple):
 
     splits : by name, the plan's own first. phase : name of the phase that they refer to.
     rows : n if noise falls with 1/n, else None. assumed : constants that are declared and do not follow from the loss.
-    curve : (k,) shares of the Hessians. green : (k,) for each the factor by which noise must fall until a run stops at
-        once at a flat point. proven : (k,) for each the factor by which the number of rows must grow until the theorem
-        promises a solution; None where it promises nothing.
+    curve_shares : (k,) shares of the Hessians. noise_factors : (k,) for each the factor by which noise must fall until
+        a run stops at once at a flat point. row_factors : (k,) for each the factor by which the number of rows must
+        grow until the theorem promises a solution; None where it promises nothing.
     """
 
     splits: Mapping[str, Split]
     phase: str
     rows: int | None
     assumed: tuple[Assumed, ...]
-    curve: np.ndarray
-    green: np.ndarray
-    proven: np.ndarray | None
+    curve_shares: np.ndarray
+    noise_factors: np.ndarray
+    row_factors: np.ndarray | None
 
 
 def compare(label: str, method: NonconvexMethod, plan: Plan) -> SplitComparison | None:
@@ -296,26 +297,26 @@ def compare(label: str, method: NonconvexMethod, plan: Plan) -> SplitComparison 
     facts = NonconvexFacts.of(plan.facts)
     if not (plan.private and isinstance(method, Descent | TrustRegion) and "hessian" in plan.noise):
         return None
-    forecast, analysis = stopping_phase(phases(label, method, plan)), method.analysis(facts)
+    forecast, analysis = stopping_phase(phase_forecasts(label, method, plan)), method.analysis(facts)
     current, stopping = share_of(plan), forecast.stopping
 
     def row_factor(share: float) -> float | None:
         """Return the factor of rows that the theorem needs with this share; None where it promises nothing."""
-        if forecast.needed is None:
+        if forecast.rows_needed is None:
             return None
-        return guarantee(analysis, with_share(stopping, current, share), method, plan).factor
+        return guarantee(analysis, with_share(stopping, current, share), method, plan).row_factor
 
     def noise_factor(share: float) -> float:
         """Return the factor by which noise must fall until a run stops at once at a flat point with this share."""
-        return with_share(stopping, current, share).recognised_at
+        return with_share(stopping, current, share).factor_until_recognised
 
     soonest = minimize_scalar(noise_factor, bounds=HESSIAN_LIMITS, method="bounded", options={"xatol": 1e-3})
     shares = {YOURS: current, EVENLY: EVEN, SOONEST: float(soonest.x)}
-    green = [noise_factor(share) for share in CURVE.tolist()]
-    proven = None
-    if forecast.needed is not None:
-        shares[PROVEN] = soonest_proven(guarantee(analysis, stopping, method, plan), current)
-        proven = np.array([row_factor(share) for share in CURVE.tolist()], dtype=float)
+    noise_factors = np.array([noise_factor(share) for share in CURVE_SHARES.tolist()])
+    row_factors = None
+    if forecast.rows_needed is not None:
+        shares[PROVEN] = soonest_proven_share(guarantee(analysis, stopping, method, plan), current)
+        row_factors = np.array([row_factor(share) for share in CURVE_SHARES.tolist()], dtype=float)
     return SplitComparison(
         splits={
             name: Split(share, with_share(stopping, current, share), row_factor(share))
@@ -324,9 +325,9 @@ def compare(label: str, method: NonconvexMethod, plan: Plan) -> SplitComparison 
         phase=forecast.name,
         rows=facts.n if forecast.all_rows else None,
         assumed=facts.assumed,
-        curve=CURVE,
-        green=np.array(green),
-        proven=proven,
+        curve_shares=CURVE_SHARES,
+        noise_factors=noise_factors,
+        row_factors=row_factors,
     )
 
 
@@ -336,9 +337,12 @@ def share_of(plan: Plan) -> float:
     A release with the sensitivity Δ and noise of the scale σ costs ρ = (Δ/σ)²/2.
     """
     facts = NonconvexFacts.of(plan.facts)
-    changes = planning.sensitivities(facts)
-    # Costs up to a common factor: here Δ is n times the sensitivity, and the ½ is left out.
-    costs = {purpose: (changes[purpose] / plan.noise[purpose][0]) ** 2 for purpose in changes if purpose in plan.noise}
+    # Costs up to a common factor: with the sensitivity of the sum over all rows, and without the ½.
+    costs = {
+        purpose: (sensitivity / plan.noise[purpose][0]) ** 2
+        for purpose, sensitivity in planning.sum_sensitivities(facts).items()
+        if purpose in plan.noise
+    }
     return float(1 - costs["gradient"] / sum(costs.values()))
 
 
@@ -352,7 +356,7 @@ def with_share(stopping: Stopping, current: float, share: float) -> Stopping:
     )
 
 
-def soonest_proven(errors: Guarantee, current: float) -> float:
+def soonest_proven_share(errors: Guarantee, current: float) -> float:
     """Return the share of the Hessians with which the theorem needs the fewest rows, in closed form (THEORY.md, 5.6).
 
     At that share the errors of gradient and Hessian are the same multiple of what the theorem allows; squared errors go

@@ -61,22 +61,22 @@ TABLES: Mapping[Tolerances, Mapping[str, tuple[Cell, ...]]] = MappingProxyType(
 )
 
 
-Lights = Mapping[float, Mapping[str, Forecast]]  # forecasts by the value of a sweep, and by method
+ForecastsByValue = Mapping[float, Mapping[str, Forecast]]  # forecasts by the value of a sweep, and by method
 
 
 def rows(
     table: Mapping[str, Sequence[Cell]],
     epsilon: float,
     runs_by_label: Mapping[str, PointRuns],
-    lights: Mapping[str, Forecast],
+    forecasts: Mapping[str, Forecast],
 ) -> list[dict[str, Any]]:
     """Return a table of the paper at the budget `epsilon` next to runs here, a row for each method; missing results are
     None.
 
     Run times are multiples of that of the fastest method that finished, in the paper or here.
 
-    table : printed results by method. runs_by_label : results of the runs here by method. lights : forecasts from
-        their plans by method.
+    table : printed results by method. runs_by_label : results of the runs here by method. forecasts : from their
+        plans by method.
     """
     cells = {label: row[EPSILONS.index(epsilon)] for label, row in table.items()}
     fastest_paper = min(cell.seconds for cell in cells.values() if cell.seconds is not None)
@@ -87,7 +87,9 @@ def rows(
     return [
         {
             "Method": label,
-            "Before": texts.light(lights[label]).partition(":")[0] if label in lights else None,  # symbol and colour
+            "Before": texts.light(forecasts[label]).partition(":")[0]
+            if label in forecasts
+            else None,  # symbol and colour
             "Loss, paper": f"{cell.loss:.3f} ± {cell.loss_spread:.3f}",
             "Loss, here": losses.get(label),
             "Finished, paper": ("yes" if cell.finished else "×") + ("" if cell.legible else " (not legible)"),

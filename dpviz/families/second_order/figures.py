@@ -95,16 +95,17 @@ def by_share(compared: SplitComparison) -> Chart:
 
     At a factor of 1 or below the present noise suffices. The plan's own share and the best ones are marked.
     """
-    lines = [Line(compared.curve, compared.green, "W ≤ 2", ArmStyle(style.PALETTE["theory"], "solid"))]
-    curve_of_split = {YOURS: compared.green, SOONEST: compared.green}  # the curve on which a split is marked
-    if compared.proven is not None:
-        lines.append(Line(compared.curve, compared.proven, "proven", ArmStyle(style.PALETTE["spent"], "dash")))
-        curve_of_split[PROVEN] = compared.proven
+    shares, noise_factors, row_factors = compared.curve_shares, compared.noise_factors, compared.row_factors
+    lines = [Line(shares, noise_factors, "W ≤ 2", ArmStyle(style.PALETTE["theory"], "solid"))]
+    curve_of_split = {YOURS: noise_factors, SOONEST: noise_factors}  # the curve on which a split is marked
+    if row_factors is not None:
+        lines.append(Line(shares, row_factors, "proven", ArmStyle(style.PALETTE["spent"], "dash")))
+        curve_of_split[PROVEN] = row_factors
     colors = {YOURS: style.PALETTE["second"], SOONEST: style.PALETTE["theory"], PROVEN: style.PALETTE["spent"]}
     marks = []
     for name, curve in curve_of_split.items():
         share = compared.splits[name].share
-        factor = float(np.exp(np.interp(share, compared.curve, np.log(curve))))  # in logarithms, as the axis is
+        factor = float(np.exp(np.interp(share, shares, np.log(curve))))  # in logarithms, as the axis is
         marks.append(Mark(share, factor, f"{name.lower()}: φ = {short(share, 2)}", colors[name]))
     figure = line_figure(
         lines,
@@ -122,20 +123,20 @@ def by_share(compared: SplitComparison) -> Chart:
 
 
 def stopping_test(
-    trace: Trace, label: str, metric: str, tolerance: float, *, log_y: bool, heading: str = "", words: str = ""
+    trace: Trace, label: str, metric: str, tolerance: float, *, log_y: bool, heading: str = "", caption: str = ""
 ) -> Chart:
     """Draw the released values of one stopping test in every step of one method's runs, with its tolerance; markers
     show the kind of step that followed.
 
     label : of the method. metric : name of the released values, nan where the test was not made.
-    heading, words : of the chart, and of its caption.
+    heading, caption : of the chart, the caption without the label.
     """
     title = trace.metrics[metric].label if metric in trace.metrics else metric
     return chart(
         _stopping_figure(trace, label, metric, tolerance, title, log_y),
         heading,
         f"{heading} {title} in every step of every run, with its tolerance and the kind of step",
-        f"{label}: {words}",
+        f"{label}: {caption}",
         provenance=trace.arm_traces[label].privacy,
     )
 
@@ -180,13 +181,13 @@ def _values_by_step(trace: Trace, label: str, metric: str) -> tuple[np.ndarray, 
     _, kinds = trace.arm_traces[label].series(KIND.name)
     if not len(values):
         return np.empty(0), np.empty(0), np.empty(0)
-    # (k, R) for each record the step from which its values are: its iteration, or the last step of a run that has ended
-    # before; 0 where an earlier record has the same values.
     stopped_at = trace.arm_traces[label].stopped_at
     if not len(stopped_at):
         stopped_at = np.full(values.shape[1], -1)  # -1: it goes on
     last_steps = np.where(stopped_at < 0, iterations[-1], stopped_at)  # (R,)
     previous = np.concatenate([[-1], iterations[:-1]])
+    # (k, R) the step of each value: the record's iteration, or the last step of a run that ended since the record
+    # before it; 0, for not drawn, if the run had ended by then, so that the value is that of the record before.
     steps = np.where(previous[:, None] < last_steps, np.minimum(iterations[:, None], last_steps), 0)
     runs = max(1, MAX_POINTS // len(values))
     steps, values = steps[:, :runs], values[:, :runs]
@@ -201,17 +202,17 @@ def spent_by_purpose(
     purposes: Mapping[str, str],
     ceiling: float,
     *,
-    before: float,
+    charged_before: float,
     title: str = "Privacy spent, ρ",
-    words: str = "",
+    caption: str = "",
 ) -> Chart:
     """Draw what one method's runs had been charged after each step, mean over the runs, as stacked areas by purpose,
     below the ceiling.
 
     purposes : words for the legend, by the name of the released series that counts the charges. ceiling : largest
-    amount that a run may be charged, in the same unit. before : amount charged before the run, for the value of the
-    objective.
-    title : of the axis. words : of the caption.
+    amount that a run may be charged, in the same unit. charged_before : amount charged before the run, for the value of
+    the objective.
+    title : of the axis. caption : without the label of the method.
     """
     parts: list[tuple[str, np.ndarray]] = []  # word for the legend, and mean charge after each record
     iterations = np.array(trace.arm_traces[label].iterations, dtype=int)  # a record may be added from now on
@@ -219,8 +220,8 @@ def spent_by_purpose(
         _, values = trace.arm_traces[label].series(name)
         if len(values):
             parts.append((word, values[: len(iterations)].mean(axis=1)))
-    if before and parts:
-        parts.insert(0, ("function value", np.full(len(iterations), before)))
+    if charged_before and parts:
+        parts.insert(0, ("function value", np.full(len(iterations), charged_before)))
     parts = [(word, part) for word, part in parts if part[-1] > 0]
     axes = Axes("Step t", title, from_zero=True)
     if parts:
@@ -245,7 +246,7 @@ def spent_by_purpose(
         figure,
         "What the budget went to",
         "Privacy spent after each step, stacked by purpose, and the ceiling",
-        f"{label}: {words}",
+        f"{label}: {caption}",
         provenance=trace.arm_traces[label].privacy,
     )
 

@@ -44,9 +44,10 @@ def _quantiles(d: int, shape: Shape) -> np.ndarray:
     Those in the file, (shapes, sizes, scores), are normalised by the centre and the scale of `_limit`. Normalised, they
     are linear in d^(-1/3) between the sizes stored, and beyond them.
     """
-    rows, roots = np.load(_FILE)[_SHAPES.index(shape)], _SIZES ** (-1 / 3)  # a row of quantiles for each size
+    rows = np.load(_FILE)[_SHAPES.index(shape)]  # (sizes, scores)
+    coordinates = _SIZES ** (-1 / 3)
     upper = int(np.clip(np.searchsorted(_SIZES, d), 1, len(_SIZES) - 1))
-    share = (d ** (-1 / 3) - roots[upper - 1]) / (roots[upper] - roots[upper - 1])
+    share = (d ** (-1 / 3) - coordinates[upper - 1]) / (coordinates[upper] - coordinates[upper - 1])
     normalised = rows[upper - 1] + share * (rows[upper] - rows[upper - 1])
     centre, scale = _limit(d, shape)
     return centre + scale * normalised

@@ -32,7 +32,7 @@ Costs = Mapping[Purpose, float]  # by purpose, the cost of one iteration's relea
 
 
 @dataclass(frozen=True)
-class BudgetSplit:
+class AdditiveBudget:
     """Budget in a currency whose amounts add up over releases, as a filter counts them.
 
     currency : "rho" or "mu". amount : ρ, or μ², as μ² is what adds up.
@@ -42,7 +42,7 @@ class BudgetSplit:
     amount: float
 
     @classmethod
-    def gaussian(cls, budget: Budget, facts: NonconvexFacts) -> "BudgetSplit":
+    def gaussian(cls, budget: Budget, facts: NonconvexFacts) -> "AdditiveBudget":
         """Return the budget for releases with Gaussian noise alone: in ρ if it is stated in ρ, else in μ, which is
         exact for such noise.
 
@@ -53,7 +53,7 @@ class BudgetSplit:
         return cls("rho", float(rho)) if budget.currency == "rho" else cls("mu", 2 * float(rho))
 
     @classmethod
-    def mixed(cls, budget: Budget, facts: NonconvexFacts) -> "BudgetSplit":
+    def mixed(cls, budget: Budget, facts: NonconvexFacts) -> "AdditiveBudget":
         """Return the budget for releases with Gaussian noise and of pure ε: the largest ρ that implies an (ε, δ); a
         budget in μ stays in μ.
 
@@ -73,10 +73,10 @@ class BudgetSplit:
         return release("gaussian", self.currency, amount)
 
     def filter(self, allowed: Mapping[str, Event]) -> Filter:
-        """Return the filter that allows these releases, by name, within the budget."""
+        """Return the filter, in ρ or μ, that allows these releases, by name, within the budget."""
         return Filter(self.currency, UNITS[self.currency].root(self.amount), allowed)
 
-    def path(self, costs: np.ndarray) -> np.ndarray:
+    def cumulative_costs(self, costs: np.ndarray) -> np.ndarray:
         """Return (T+1,) the cost of the first t = 0..T iterations in ρ or μ, the unit of the filter, from the amounts
         (T,) of all iterations, in ρ or μ².
 
@@ -114,7 +114,7 @@ class Phase:
 
 
 def split_into_phases(
-    budget_split: BudgetSplit, lengths: Sequence[int], shares: np.ndarray, weights: Costs, carry_over: bool
+    additive_budget: AdditiveBudget, lengths: Sequence[int], shares: np.ndarray, weights: Costs, carry_over: bool
 ) -> tuple[Phase, ...]:
     """Return the phases of a plan with their costs; every iteration of a phase costs the same.
 
@@ -126,19 +126,19 @@ def split_into_phases(
     total_weight = sum(weights.values())
     phases = []
     for length, share in zip(lengths, shares.tolist(), strict=True):
-        cost_of_weight = budget_split.amount * share / length / total_weight  # of a release with the weight 1
+        cost_of_weight = additive_budget.amount * share / length / total_weight  # of a release with the weight 1
         phases.append(Phase(length, {purpose: cost_of_weight * weight for purpose, weight in weights.items()}))
-    has_optional_releases, is_private = len(weights) > 1, budget_split.amount < math.inf
+    has_optional_releases, is_private = len(weights) > 1, additive_budget.amount < math.inf
     if carry_over and len(phases) == 2 and has_optional_releases and is_private:
         first, second = phases
         cost_of_weight = first.amount / total_weight  # in the first phase
-        optional = [weight for purpose, weight in weights.items() if purpose != "gradient"]
+        optional_weights = [weight for purpose, weight in weights.items() if purpose != "gradient"]
         costs_after = []
-        for used in range(len(optional) * first.iterations + 1):
-            # Each as the most expensive one, but together no more than all that there may be.
-            optional_weight = min(used * max(optional), first.iterations * sum(optional))
-            spent = (first.iterations * weights["gradient"] + optional_weight) * cost_of_weight
-            rest = budget_split.amount - spent
+        for used in range(len(optional_weights) * first.iterations + 1):
+            # Each counts as the most expensive one, but together they are no more than all that there may be.
+            used_weight = min(used * max(optional_weights), first.iterations * sum(optional_weights))
+            spent = (first.iterations * weights["gradient"] + used_weight) * cost_of_weight
+            rest = additive_budget.amount - spent
             costs = {purpose: rest * weight / (total_weight * second.iterations) for purpose, weight in weights.items()}
             costs_after.append(costs)
         phases[1] = Phase(second.iterations, second.costs, tuple(costs_after))
@@ -155,14 +155,14 @@ def release_name(purpose: Purpose, phase: int, used: int | None = None) -> str:
     return f"{purpose}{later}" if used is None else f"{purpose}{later}, {used} before"
 
 
-def allowed(budget_split: BudgetSplit, phases: Sequence[Phase]) -> dict[str, Event]:
+def allowed(additive_budget: AdditiveBudget, phases: Sequence[Phase]) -> dict[str, Event]:
     """Return, by the name that `release_name` gives them, the events of all releases that a plan allows."""
     by_name: dict[str, Event] = {}
     for number, phase in enumerate(phases):
         costs_by_used = enumerate(phase.costs_after) if phase.costs_after else [(None, phase.costs)]
         for used, costs in costs_by_used:
             for purpose, amount in costs.items():
-                by_name[release_name(purpose, number, used)] = budget_split.event(purpose, amount)
+                by_name[release_name(purpose, number, used)] = additive_budget.event(purpose, amount)
     return by_name
 
 
@@ -171,9 +171,8 @@ def in_each(phases: Sequence[Phase], values: Sequence[float]) -> np.ndarray:
     return np.repeat(np.asarray(values, dtype=float), [phase.iterations for phase in phases])
 
 
-def sensitivities(facts: NonconvexFacts) -> dict[Purpose, float]:
-    """Return, by purpose, n times the sensitivity of the release: the largest change of the sum over all rows if one
-    row is replaced."""
+def sum_sensitivities(facts: NonconvexFacts) -> dict[Purpose, float]:
+    """Return, by purpose, the sensitivity of the sum over all rows, n times that of the released mean."""
     return {
         "gradient": facts.gradient_sensitivity,
         "hessian": facts.hessian_sensitivity,
@@ -181,14 +180,16 @@ def sensitivities(facts: NonconvexFacts) -> dict[Purpose, float]:
     }
 
 
-def noise(budget_split: BudgetSplit, phases: Sequence[Phase], facts: NonconvexFacts) -> dict[str, np.ndarray]:
+def largest_noise(
+    additive_budget: AdditiveBudget, phases: Sequence[Phase], facts: NonconvexFacts
+) -> dict[str, np.ndarray]:
     """Return, by purpose, (T,) the largest noise scale of each iteration: that at the point of the largest sensitivity,
     and with nothing carried over from the first phase."""
     scales: dict[str, np.ndarray] = {}
-    for purpose, change in sensitivities(facts).items():
+    for purpose, sensitivity in sum_sensitivities(facts).items():
         if purpose in phases[0].costs:
-            events = [budget_split.event(purpose, phase.costs[purpose]) for phase in phases]
-            scales[purpose] = in_each(phases, [noise_scale(event, change / facts.n) for event in events])
+            events = [additive_budget.event(purpose, phase.costs[purpose]) for phase in phases]
+            scales[purpose] = in_each(phases, [noise_scale(event, sensitivity / facts.n) for event in events])
     return scales
 
 
@@ -203,7 +204,7 @@ def limit_note(by_theory: int, iterations: int, budget: Budget) -> tuple[str, ..
     return (f"{start} given up, for {ratio} times less noise; the privacy is the same.",)
 
 
-def assumptions(facts: NonconvexFacts) -> tuple[str, ...]:
+def assumption_note(facts: NonconvexFacts) -> tuple[str, ...]:
     """Return a note on the constants of a plan that are assumed, as they do not follow from the loss; else nothing."""
     if not facts.assumed:
         return ()
@@ -219,7 +220,7 @@ def assumptions(facts: NonconvexFacts) -> tuple[str, ...]:
 
 
 def filtered_plan(
-    budget_split: BudgetSplit,
+    additive_budget: AdditiveBudget,
     phases: Sequence[Phase],
     facts: NonconvexFacts,
     budget: Budget,
@@ -231,17 +232,18 @@ def filtered_plan(
 
     resolved, notes : of the plan. schedule : by name, (T,) further numbers that the method reads in its run.
     """
+    amounts = in_each(phases, [phase.amount for phase in phases])
     return Plan.filtered(
         facts,
         budget,
-        terms=budget_split.filter(allowed(budget_split, phases)),
+        terms=additive_budget.filter(allowed(additive_budget, phases)),
         iterations=sum(phase.iterations for phase in phases),
-        worst_case=budget_split.path(in_each(phases, [phase.amount for phase in phases])) if budget.private else None,
+        worst_case=additive_budget.cumulative_costs(amounts) if budget.private else None,
         batch_size=in_each(phases, [facts.n] * len(phases)),
-        noise=noise(budget_split, phases, facts),
+        noise=largest_noise(additive_budget, phases, facts),
         noise_varies=any(phase.costs_after for phase in phases),
         resolved=resolved,
-        notes=(*notes, *assumptions(facts)),
+        notes=(*notes, *assumption_note(facts)),
         phase=in_each(phases, range(len(phases))),  # from 0, for the payment by `releases.SeparateReleases`
         **schedule,
     )
@@ -273,9 +275,9 @@ def fixed_plan(
     for amount in np.unique(rho).tolist():
         on_batch = Seq(tuple(Gaussian(math.sqrt(2 * amount * share)) for share in shares.values()))  # μ = √(2ρ)
         event_of[amount] = on_batch if m == facts.n else Sub("wor", m, facts.n, on_batch)  # without replacement
-    change_of = sensitivities(facts)
+    sensitivity_of_sum = sum_sensitivities(facts)
     noise_scales: dict[str, np.ndarray] = {  # sensitivity/μ
-        purpose: change_of[purpose] / m / np.sqrt(2 * rho * share) for purpose, share in shares.items()
+        purpose: sensitivity_of_sum[purpose] / m / np.sqrt(2 * rho * share) for purpose, share in shares.items()
     }
     return Plan.fixed(
         facts,
@@ -285,7 +287,7 @@ def fixed_plan(
         batch_size=np.full(len(rho), float(m)),
         noise=noise_scales,
         resolved={**resolved, "batch_size": m},
-        notes=(*notes, *assumptions(facts)),
+        notes=(*notes, *assumption_note(facts)),
     )
 
 

@@ -44,7 +44,7 @@ def paper(tolerances: Tolerances, epsilon: float = 1.0, mode: Mode = "honest") -
     shared: dict[str, Any] = {"gradient_target": alpha, "curvature_target": curvature, "curvature": "always"}
     labels = [label for label in METHODS if label in TABLES[tolerances]]
     if mode == "published":
-        shared["curvature_target"] = math.sqrt(alpha)  # which is printed in three digits
+        shared["curvature_target"] = math.sqrt(alpha)  # TARGETS has the three digits that the paper prints
         data = CovertypeLike(rows=10_000)
         without_batches = [label for label in labels if not label.endswith("-B")]
         return Experiment(

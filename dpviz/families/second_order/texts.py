@@ -17,8 +17,8 @@ from dpviz.numbers import short, short_up
 from dpviz.problems.nonconvex import nonconvex, nonconvex_risk
 
 TEXTS = resources.data(__package__, "texts.toml")
-__getattr__ = resources.texts(__package__)
-phrase = resources.phrases(__package__)
+__getattr__ = resources.texts(__package__)  # every text of the file, by its name there
+phrase = resources.phrases(__package__)  # function that fills a template of the file's section [PHRASES]
 TITLE, QUESTION, NOT_COVERED = (str(TEXTS[name]) for name in ("TITLE", "QUESTION", "NOT_COVERED"))
 TABLES: dict[str, str] = TEXTS["TABLES"] | {"published": f"{TEXTS['SIMULATION']} {TEXTS['TABLES']['published']}"}
 WORDS: dict[str, str] = TEXTS["WORDS"]
@@ -177,16 +177,16 @@ def can_tell(forecast: advice.Forecast, plan: Plan) -> str:
         beginning = f"{waiting}, until {passed}. It may end on the way there: so few steps are often too few."
     else:
         beginning = f"{waiting}, until {passed} by {luck}."
-    if math.isinf(forecast.factor):
+    if math.isinf(forecast.noise_factor):
         return f"{beginning} No budget and no rows turn that green: only looser targets, or more “Steps at most”."
     effect = (
         f"would let it stop there soon, if {_hold(forecast.assumed)}" if forecast.assumed else "would turn it green"
     )
-    sentences = f"{beginning} {short_up(forecast.factor)} times less noise {effect}"
+    sentences = f"{beginning} {short_up(forecast.noise_factor)} times less noise {effect}"
     if not forecast.all_rows:  # the noise of batches falls in another way
         return f"{sentences}; or {looser}."
-    rows = short_up(forecast.factor * forecast.rows)
-    larger_budget = advice.budget_for(plan, forecast.factor)  # "" where no budget is named
+    rows = short_up(forecast.noise_factor * forecast.rows)
+    larger_budget = advice.budget_for(plan, forecast.noise_factor)  # "" where no budget is named
     if not larger_budget:
         return f"{sentences}: n = {rows} rows; or {looser}."
     return f"{sentences}: n = {rows} rows or about {larger_budget}; or {looser}."

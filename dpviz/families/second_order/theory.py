@@ -110,7 +110,7 @@ class Ladder(Specification):
         limits=(1.0, 1e6),
     )
 
-    def refused_with(self, constants: Constants) -> str:
+    def conflict_with(self, constants: Constants) -> str:
         """Return a sentence that names the condition that these settings and `constants` violate; "" if there is
         none."""
         # So that `Search.gradient_fallback` is positive, and the root in `Search.accepted_curvature_steps` is real.
@@ -122,22 +122,22 @@ class Ladder(Specification):
 
 
 @dataclass(frozen=True)
-class Searching:
+class SearchNoise:
     """Noise of the line searches of a run, each of which is a sparse vector with a query for every candidate step.
 
     epsilon : ε of each search. sensitivity : 2B/n, the sensitivity of a query divided by the length of the direction,
         where B bounds the norm of a row's gradient. candidates : largest number of candidate steps of a search.
-    allowed : largest error of a query that the theorem allows, divided by the length of the direction.
+    allowed_error : largest error of a query that the theorem allows, divided by the length of the direction.
     """
 
     epsilon: float
     sensitivity: float
     candidates: int
-    allowed: float
+    allowed_error: float
 
     def error(self, failure: float) -> float:
-        """Return q_f: with probability at least 1 - failure, noise lets no query of one search exceed the threshold by
-        more than it does without noise plus q_f times the length of the direction."""
+        """Return q_f: with probability at least 1 - failure, noise raises no query of one search against its threshold
+        by more than q_f times the length of the direction."""
         return self.sensitivity / self.epsilon * search_quantile(self.candidates, failure)
 
 
@@ -156,8 +156,8 @@ def search_quantile(candidates: int, failure: float) -> float:
     def excess(z: float) -> float:
         return (a**2 * math.exp(-z / a) - b**2 * math.exp(-z / b)) / (2 * (a**2 - b**2)) - failure_of_value
 
-    # At z = 0 the probability is ½, at least what is allowed. At the z where its first term alone is what is allowed it
-    # is smaller, as the second is subtracted; by how much may be lost in rounding, so the interval ends 1 later.
+    # The probability falls from ½ at z = 0. Its first term alone is `failure_of_value` 1 before `upper`; the whole is
+    # less there, but by how much may be lost in rounding.
     upper = a * math.log(a**2 / (a**2 - b**2) / (2 * failure_of_value)) + 1
     return float(brentq(excess, 0.0, upper))
 
@@ -207,7 +207,7 @@ class Analysis:
 
     @cached_property
     def curvature_tolerance(self) -> float:
-        """ε_H/(1 + c): the stopping test takes a noisy smallest eigenvalue of at least minus this for flat."""
+        """ε_H/(1 + c), the limit of the stopping test on minus the smallest eigenvalue of a noisy Hessian."""
         return self.curvature / (1 if self.bare else 1 + self.constants.c)
 
     @cached_property
@@ -402,7 +402,7 @@ class Stopping:
     gradient_noise, hessian_noise : s_g and s_H; hessian_noise is 0 if no Hessian is released.
     gradient_tolerance, curvature_tolerance : the test passes if ‖g̃‖ and -λ̃_min are at most these.
     in_a_row : number of successive times that it must pass until a run stops.
-    approach : iterations reserved for the way to such a point; 0 where the analysis guarantees that there are enough.
+    approach : iterations reserved for the way to a flat point; 0 where the analysis guarantees that there are enough.
     """
 
     iterations: int
@@ -443,7 +443,7 @@ class Stopping:
 
     @property
     def waiting_time(self) -> float:
-        """Mean number W of iterations that a run spends at the point until it stops; may be infinite.
+        """Mean number W of iterations that a run spends at a flat point until it stops; may be infinite.
 
         If both tests pass together with probability p, it is 1/p + 1/p² + … + 1/p^k for k passes in a row.
         """
@@ -461,14 +461,14 @@ class Stopping:
 
     @property
     def recognised(self) -> bool:
-        """True if a run stops at once when it gets to such a point: it waits at most GREEN times as long as it must."""
+        """True if a run stops at once when it gets to a flat point: it waits at most GREEN times as long as it must."""
         return self.waiting_time <= GREEN * self.in_a_row
 
     @property
     def light(self) -> Light:
         """Forecast as a traffic light.
 
-        Green: a run reaches such a point and stops there at once. Amber: it stops late, by luck of the noise, or only
+        Green: a run reaches a flat point and stops there at once. Amber: it stops late, by luck of the noise, or only
         if it gets there in time. Red: it is not expected to stop within the iterations of the phase.
         """
         if self.too_short:
@@ -483,18 +483,17 @@ class Stopping:
         return replace(self, gradient_noise=self.gradient_noise / factor, hessian_noise=self.hessian_noise / factor)
 
     @property
-    def green_at(self) -> float:
+    def factor_until_green(self) -> float:
         """Factor by which noise must fall until the forecast is green: at most 1 if it is green now; infinite if no
         factor suffices."""
-        # The phase may end before the run gets to such a point, however small the noise is.
+        # The phase may end before the run gets to a flat point, however small the noise is.
         if self.iterations < self.approach + self.in_a_row:
             return math.inf
         return self._min_factor(lambda other: other.light == "green")
 
     @property
-    def recognised_at(self) -> float:
-        """Factor by which noise must fall until a run stops at once when it gets to such a point, no matter when that
-        is."""
+    def factor_until_recognised(self) -> float:
+        """Factor by which noise must fall until a run stops at once when it gets to a flat point, whenever that is."""
         return self._min_factor(lambda other: other.recognised)
 
     def _min_factor(self, holds: Callable[["Stopping"], bool]) -> float:
@@ -534,7 +533,7 @@ class Guarantee:
     allowed_search_error: float = math.inf
 
     @property
-    def factor(self) -> float:
+    def row_factor(self) -> float:
         """Factor n_min/n by which the number of rows must grow until the theorem holds, as noise falls with 1/n; it
         holds now if the factor is 1 or below."""
         return max(
@@ -549,7 +548,7 @@ def guarantee(
     stopping: Stopping,
     failure: float,
     iterations: int | None = None,
-    searching: Searching | None = None,
+    search_noise: SearchNoise | None = None,
 ) -> Guarantee:
     """Return the errors of a plan's releases against those that the theorem allows.
 
@@ -558,9 +557,9 @@ def guarantee(
 
     stopping : noise of the phase that has the most of it. iterations : of all phases together; None if there is one
         phase.
-    searching : noise of line searches; None for a method without.
+    search_noise : noise of line searches; None for a method without.
     """
-    kinds_of_releases = 2 if searching is None else 3
+    kinds_of_releases = 2 if search_noise is None else 3
     failure_of_release = failure / (kinds_of_releases * (iterations or stopping.iterations))
     result = Guarantee(
         gradient_error=stopping.gradient_noise * gradient_quantile(stopping.d, failure_of_release),
@@ -568,10 +567,10 @@ def guarantee(
         allowed_gradient_error=analysis.admissible_gradient_noise,
         allowed_hessian_error=analysis.admissible_hessian_noise,
     )
-    if searching is None:
+    if search_noise is None:
         return result
-    search_error = searching.error(failure_of_release)
-    return replace(result, search_error=search_error, allowed_search_error=searching.allowed)
+    search_error = search_noise.error(failure_of_release)
+    return replace(result, search_error=search_error, allowed_search_error=search_noise.allowed_error)
 
 
 def published_rows(d: int, rho: float, gradient_tolerance: float, curvature_tolerance: float) -> float:

@@ -50,7 +50,7 @@ def _reasons(view: PlanView) -> None:
             # Always a text, as all cells of a column need one type.
             "First batch b₁": "more than there are" if row.batch is None else str(row.batch),
             "Planned bias": row.bias,
-            "Noise": forecast.advice.noise,
+            "Noise": forecast.advice.noise_length,
             "Trainings of a run, about": row.trainings,
         }
         for row in forecast.advice.rows

@@ -216,7 +216,7 @@ class TuningPage(FamilyPage):
         if LOSS not in trace.metrics:
             return hero.curves(run, diagnostics, max_private=len(presets.METHODS))
         metric, axis_name = trace.metrics[LOSS], "trainings"
-        draw = partial(figures.by_trainings, ended=run.job.state == "done", height=hero.HEIGHT)
+        draw = partial(figures.by_trainings, is_finished=run.job.state == "done", height=hero.HEIGHT)
         styles = arm_styles(run.experiment.arms)
         if by_spent:
             unit = UNITS[run.currency].label

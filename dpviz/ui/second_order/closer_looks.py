@@ -72,21 +72,23 @@ def _tables(panel: Panel) -> None:
             lights[point.value] = {label: advice.stopping_phase(phases) for label, phases in forecasts.items()}
     run = newest_run(key)
     if run is None or run.job.result is None or run.job.result.metric is None:
-        _draw_table(tolerances, sweep, result=None, lights=lights)  # `show_sweep` draws it only with results
+        _draw_table(tolerances, sweep, result=None, forecasts=lights)  # `show_sweep` draws it only with results
     sweep_panel.show_sweep(
         key, "The paper's table", sweep, lambda result: _draw_table(tolerances, sweep, result, lights)
     )
 
 
-def _draw_table(tolerances: Tolerances, sweep: Sweep, result: SweepResult | None, lights: comparison.Lights) -> None:
+def _draw_table(
+    tolerances: Tolerances, sweep: Sweep, result: SweepResult | None, forecasts: comparison.ForecastsByValue
+) -> None:
     """Draw a table of the paper, one part for each of its budgets ε, next to the results of a sweep so far.
 
-    lights : the forecasts, by value of the sweep and by method.
+    forecasts : by value of the sweep and by method.
     """
     for epsilon, value in zip(EPSILONS, sweep.values, strict=True):
         st.markdown(f"**ε = {short(epsilon)}**")
         show_table(
-            comparison.rows(TABLES[tolerances], epsilon, comparison.runs_at(result, value), lights.get(value, {})),
+            comparison.rows(TABLES[tolerances], epsilon, comparison.runs_at(result, value), forecasts.get(value, {})),
             column_config={"Before": st.column_config.Column(width=WIDEST)},
             alt=f"At ε = {short(epsilon)}: final loss, who finished, and relative run time, in the paper and here",
         )
@@ -134,7 +136,7 @@ def _split(panel: Panel, view: PlanView) -> None:
                 "Hessian noise": short(split.stopping.hessian_noise),
                 "Can it stop?": texts.stops(split.stopping, compared.assumed),
                 "W": short(split.stopping.waiting_time),
-                "Rows until W ≤ 2": None if rows is None else short_up(rows * split.stopping.recognised_at),
+                "Rows until W ≤ 2": None if rows is None else short_up(rows * split.stopping.factor_until_recognised),
                 "Rows, proven": short_up(rows * split.row_factor) if rows and split.row_factor is not None else None,
             }
             for name, split in compared.splits.items()

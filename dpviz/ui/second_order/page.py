@@ -407,7 +407,7 @@ class SecondOrderPage(FamilyPage):
         for column, (metric, tolerance, log_y, heading, note) in zip(st.columns(2, gap="medium"), parts, strict=True):
             caption = f"{texts.TESTS[metric.name]}{note} {privacy}"
             chart = figures.stopping_test(
-                trace, label, metric.name, tolerance, log_y=log_y, heading=heading, words=caption
+                trace, label, metric.name, tolerance, log_y=log_y, heading=heading, caption=caption
             )
             with column:
                 if chart.figure.data:
@@ -455,8 +455,8 @@ def _row(forecast: Forecast) -> dict[str, object]:
         "Curvature": stopping.hessian_ratio,
         "Least decrease": None if rests_on_assumption else forecast.decrease,
         "Rows, practical": _rounded_up(forecast.practical),
-        "Rows, proven": _rounded_up(forecast.needed),
-        "Rows, published": _rounded_up(forecast.published),
+        "Rows, proven": _rounded_up(forecast.rows_needed),
+        "Rows, published": _rounded_up(forecast.rows_published),
     }
 
 
@@ -567,7 +567,9 @@ def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Ch
         purposes, title = PURPOSES, "Privacy spent, ρ" if plan.person is None else "Privacy spent, ρ of one row"
         caption = "Mean over the runs; the ceiling is what is guaranteed, whatever was used."
     caption = f"{caption} {privacy}"
-    chart = figures.spent_by_purpose(trace, label, purposes, ceiling, before=start, title=title, words=caption)
+    chart = figures.spent_by_purpose(
+        trace, label, purposes, ceiling, charged_before=start, title=title, caption=caption
+    )
     return [charts.show(chart, panel.key("chart_purposes"))] if chart.figure.data else []
 
 

@@ -16,12 +16,12 @@ MU, L, INITIAL = 0.02, 2.52, np.log(2)
 PAPER_L, PAPER_UNIT = 5.1001, 20 * (40 / 1e5) ** 2
 
 
-def default_recursion(iterations: int = 1000) -> theory.Recursion:
-    return theory.nesterov_recursion(theory.nesterov(iterations, 1 / L, MU), MU, L, INITIAL)
+def default_factors(iterations: int = 1000) -> theory.BoundFactors:
+    return theory.nesterov_factors(theory.nesterov(iterations, 1 / L, MU), MU, L, INITIAL)
 
 
-def paper_recursion(relative_step: float = 1.0) -> theory.Recursion:
-    return theory.nesterov_recursion(theory.nesterov(1000, relative_step / PAPER_L, MU), MU, PAPER_L, 20.0)
+def paper_factors(relative_step: float = 1.0) -> theory.BoundFactors:
+    return theory.nesterov_factors(theory.nesterov(1000, relative_step / PAPER_L, MU), MU, PAPER_L, 20.0)
 
 
 def base_budget(epsilon: np.ndarray, ratio: float) -> np.ndarray:
@@ -41,15 +41,15 @@ def test_momentum_choices() -> None:
 
 
 def test_schedule_of_five_steps() -> None:
-    recursion = theory.nesterov_recursion(theory.nesterov(5, 1.0, 0.1), 0.1, 1.0, lyapunov=2.0)
-    weights = theory.optimal_weights(recursion, "laplace")
-    coefficients = np.exp(recursion.log_contraction[-1] + recursion.log_weight)
+    factors = theory.nesterov_factors(theory.nesterov(5, 1.0, 0.1), 0.1, 1.0, lyapunov=2.0)
+    weights = theory.optimal_shares(factors, "laplace")
+    coefficients = np.exp(factors.log_contraction[-1] + factors.log_weight)
     assert weights / weights.sum() == pytest.approx([0.1527644, 0.1734011, 0.1968255, 0.2234142, 0.2535948], abs=1e-7)
     assert coefficients == pytest.approx([0.4371957, 0.6393879, 0.9350889, 1.3675445, 2.0], abs=1e-7)
-    assert 2 * np.exp(recursion.log_contraction[-1]) == pytest.approx(0.2989423, abs=1e-7)
+    assert 2 * np.exp(factors.log_contraction[-1]) == pytest.approx(0.2989423, abs=1e-7)
     unit = 2 * (2 / 100) ** 2
-    optimal = theory.bound_by_iterations(recursion, unit, "optimal", "laplace")[-1]
-    uniform = theory.bound_by_iterations(recursion, unit, "uniform", "laplace")[-1]
+    optimal = theory.bound_by_iterations(factors, unit, "optimal", "laplace")[-1]
+    uniform = theory.bound_by_iterations(factors, unit, "uniform", "laplace")[-1]
     assert (optimal, uniform) == pytest.approx((0.3970490, 0.4065266), abs=1e-7)
 
 
@@ -61,8 +61,8 @@ def test_bound_equals_its_recursion() -> None:
         value *= (2 if restart else 1) * (1 - np.sqrt(0.05 * step))
         value += step * (1 + 2.0 * step) * variance[t]
         expected.append(value)
-    recursion = theory.nesterov_recursion(steps, 0.05, 2.0, 3.0)
-    assert theory.bound(recursion, variance) == pytest.approx(expected, rel=1e-12)
+    factors = theory.nesterov_factors(steps, 0.05, 2.0, 3.0)
+    assert theory.bound(factors, variance) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("family", ["nesterov", "multistage", "gradient_descent"])
@@ -78,15 +78,15 @@ def test_bound_is_above_the_exact_gap_on_random_quadratics(family: str) -> None:
         gap, c = spectrum @ start**2 / 2, random.uniform(0.05, 1)
         if family == "gradient_descent":
             steps = theory.gradient_descent(150, 1.9 * c / smoothness)
-            recursion = theory.gradient_descent_recursion(steps, mu, smoothness, gap)
+            factors = theory.gradient_descent_factors(steps, mu, smoothness, gap)
         else:
             lengths = random.integers(1, 40, 150).tolist()
             single = theory.nesterov(150, c / smoothness, mu)
             steps = theory.multistage(150, c, mu, smoothness, lengths) if family == "multistage" else single
-            recursion = theory.nesterov_recursion(steps, mu, smoothness, gap + mu / 2 * start @ start)
+            factors = theory.nesterov_factors(steps, mu, smoothness, gap + mu / 2 * start @ start)
         kind = "gradient_descent" if family == "gradient_descent" else "nesterov"
         exact = expected_gap(steps, kind, spectrum, start, variance).total
-        smallest = min(smallest, (theory.bound(recursion, 6 * variance / 2) - exact * (1 - 1e-12)).min())
+        smallest = min(smallest, (theory.bound(factors, 6 * variance / 2) - exact * (1 - 1e-12)).min())
     assert smallest >= 0
 
 
@@ -101,9 +101,9 @@ def test_published_theorem_is_false_without_the_lyapunov_function() -> None:
 def test_impossible_constants_are_refused() -> None:
     steps = theory.nesterov(10, 1.5, 0.1)
     with pytest.raises(UserError, match="step sizes up to 1/L"):
-        theory.nesterov_recursion(steps, 0.1, 1.0, 1.0)
+        theory.nesterov_factors(steps, 0.1, 1.0, 1.0)
     with pytest.raises(UserError, match="Increase the regularisation"):
-        theory.gradient_descent_recursion(steps, 0.0, 1.0, 1.0)
+        theory.gradient_descent_factors(steps, 0.0, 1.0, 1.0)
 
 
 def test_sampling_variance() -> None:
@@ -116,20 +116,20 @@ def test_sampling_variance() -> None:
 )
 def test_gain_over_the_uniform_schedule(iterations: int, laplace: float, gaussian: float) -> None:
     mu = (1 - 0.9374) ** 2
-    recursion = theory.nesterov_recursion(theory.nesterov(iterations, 1.0, mu), mu, 1.0, lyapunov=0.0)
+    factors = theory.nesterov_factors(theory.nesterov(iterations, 1.0, mu), mu, 1.0, lyapunov=0.0)
     for noise, gain in (("laplace", laplace), ("gaussian", gaussian)):
-        uniform, optimal = (theory.bound_by_iterations(recursion, 1.0, s, noise)[-1] for s in ("uniform", "optimal"))
+        uniform, optimal = (theory.bound_by_iterations(factors, 1.0, s, noise)[-1] for s in ("uniform", "optimal"))
         assert uniform / optimal == pytest.approx(gain, rel=4e-3)
 
 
 def test_gaussian_objective() -> None:
-    recursion = theory.Recursion(0.0, np.zeros(50), np.linspace(-6, 0, 50))
+    factors = theory.BoundFactors(0.0, np.zeros(50), np.linspace(-6, 0, 50))
     unit = 1 / (2 * 0.05)  # the weights multiply sigma^2 here
-    assert theory.bound_by_iterations(recursion, unit, "optimal", "gaussian")[-1] == pytest.approx(2575.98834, abs=1e-5)
-    assert theory.bound_by_iterations(recursion, unit, "uniform", "gaussian")[-1] == pytest.approx(4328.91957, abs=1e-5)
-    weights = theory.optimal_weights(recursion, "gaussian")
+    assert theory.bound_by_iterations(factors, unit, "optimal", "gaussian")[-1] == pytest.approx(2575.98834, abs=1e-5)
+    assert theory.bound_by_iterations(factors, unit, "uniform", "gaussian")[-1] == pytest.approx(4328.91957, abs=1e-5)
+    weights = theory.optimal_shares(factors, "gaussian")
     rho = 0.05 * weights / weights.sum()
-    assert (np.exp(recursion.log_weight) / (2 * rho)).sum() == pytest.approx(2575.98834, abs=1e-5)
+    assert (np.exp(factors.log_weight) / (2 * rho)).sum() == pytest.approx(2575.98834, abs=1e-5)
 
 
 def test_sampled_split_of_four_steps() -> None:
@@ -146,7 +146,7 @@ def test_sampled_split_of_four_steps() -> None:
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 50.0])
 @pytest.mark.parametrize("iterations", [1, 2, 60, 1000])
 def test_sampled_split_satisfies_the_optimality_condition(ratio: float, epsilon: float, iterations: int) -> None:
-    log_weight = default_recursion(iterations).log_weight
+    log_weight = default_factors(iterations).log_weight
     split = theory.sampled_split(log_weight, epsilon, ratio)
     base = base_budget(split, ratio)
     multiplier = log_weight + np.log1p((ratio - 1) * np.exp(-base)) - 3 * np.log(base)
@@ -158,7 +158,7 @@ def test_ignoring_the_sampling_costs_little() -> None:
     """Remark 4.2's shares are 0.02 %, 0.5-1.1 % and 2-6 % above the optimum at m/n = 10, 1 and 0.1 %."""
     for ratio, low, high in ((10.0, 1.0001, 1.0003), (100.0, 1.005, 1.012), (1000.0, 1.015, 1.06)):
         for iterations in (50, 1000):
-            log_weight = paper_recursion().first(iterations).log_weight
+            log_weight = paper_factors().first(iterations).log_weight
             scaled = np.exp(log_weight - log_weight[-1])
             shares = np.cbrt(scaled) / np.cbrt(scaled).sum()
             exact = scaled @ base_budget(theory.sampled_split(log_weight, 1.0, ratio), ratio) ** -2
@@ -166,14 +166,14 @@ def test_ignoring_the_sampling_costs_little() -> None:
 
 
 def test_extreme_horizons_leave_every_step_some_budget() -> None:
-    recursion = theory.nesterov_recursion(theory.nesterov(10_000, 1.0, 0.5), 0.5, 1.0, 1.0)
+    factors = theory.nesterov_factors(theory.nesterov(10_000, 1.0, 0.5), 0.5, 1.0, 1.0)
     for weights in (
-        theory.optimal_weights(recursion, "laplace"),
-        theory.optimal_weights(recursion, "gaussian"),
-        theory.sampled_split(recursion.log_weight, 1.0, 100.0),
+        theory.optimal_shares(factors, "laplace"),
+        theory.optimal_shares(factors, "gaussian"),
+        theory.sampled_split(factors.log_weight, 1.0, 100.0),
     ):
         assert np.isfinite(1 / weights**2).all()
-    assert np.isfinite(theory.bound_by_iterations(recursion, 1e-3, "optimal", "laplace")).all()
+    assert np.isfinite(theory.bound_by_iterations(factors, 1e-3, "optimal", "laplace")).all()
 
 
 PUBLISHED = {
@@ -189,7 +189,7 @@ def test_noise_of_the_multistage_schedule(stages: int) -> None:
     """The paper's figure 2 with the stage factor at the right step (erratum E15): a sawtooth."""
     iterations, expected = PUBLISHED[stages]
     steps = theory.multistage(iterations, 1.0, 1.0, 20.0, lengths=(13, 40, 80, 160, 320))
-    weights = theory.optimal_weights(theory.nesterov_recursion(steps, 1.0, 20.0, 2.0), "laplace")
+    weights = theory.optimal_shares(theory.nesterov_factors(steps, 1.0, 20.0, 2.0), "laplace")
     scale = weights.sum() / weights
     assert scale[[0, 12, 13, -1]] == pytest.approx(expected, rel=3e-4)
     assert ((np.diff(scale) > 0) == steps.restart[1:]).all()
@@ -198,18 +198,18 @@ def test_noise_of_the_multistage_schedule(stages: int) -> None:
 def test_published_horizons_follow_from_the_wrong_noise_variance() -> None:
     """Erratum E4: half the variance gives the ends of the published curves; E14: multi-stage stops in stage 1."""
     for relative_step, published in ((1.0, 136), (0.1, 396)):
-        bounds = theory.bound_by_iterations(paper_recursion(relative_step), PAPER_UNIT / 2, "optimal", "laplace")
+        bounds = theory.bound_by_iterations(paper_factors(relative_step), PAPER_UNIT / 2, "optimal", "laplace")
         assert theory.best_iterations(bounds) == published
     steps = theory.multistage(1000, 1.0, MU, PAPER_L)
     for initial_gap, best in ((10.0, 89), (29.1, 225)):
-        recursion = theory.nesterov_recursion(steps, MU, PAPER_L, 2 * initial_gap)
-        bounds = theory.bound_by_iterations(recursion, PAPER_UNIT, "optimal", "laplace")
+        factors = theory.nesterov_factors(steps, MU, PAPER_L, 2 * initial_gap)
+        bounds = theory.bound_by_iterations(factors, PAPER_UNIT, "optimal", "laplace")
         assert theory.best_iterations(bounds) == best
 
 
-def best_of_search(recursion: theory.Recursion, *arguments: Any) -> int:
+def best_of_search(factors: theory.BoundFactors, *arguments: Any) -> int:
     horizons, bounds = theory.bounds_by_search(
-        recursion, lambda iterations: theory.sampled_bound(recursion.first(iterations), *arguments)
+        factors, lambda iterations: theory.sampled_bound(factors.first(iterations), *arguments)
     )
     return int(horizons[np.argmin(bounds)])
 
@@ -217,8 +217,8 @@ def best_of_search(recursion: theory.Recursion, *arguments: Any) -> int:
 def test_batch_noise_of_the_paper_exceeds_the_privacy_noise_of_the_bound() -> None:
     arguments = (1.0, 100.0, 20 * (40 / 1_000) ** 2)
     batch = theory.sampling_variance(20.0, 1_000, 100_000)
-    best = best_of_search(paper_recursion(), *arguments, batch, "optimal")
-    part = paper_recursion().first(best)
+    best = best_of_search(paper_factors(), *arguments, batch, "optimal")
+    part = paper_factors().first(best)
     with_batch, without = (theory.sampled_bound(part, *arguments, extra, "optimal") for extra in (batch, 0.0))
     assert best == 111
     assert with_batch - without == pytest.approx(1.24, abs=0.005)
@@ -234,7 +234,7 @@ def test_search_finds_the_minimum_of_unimodal_bounds(limit: int, best: int) -> N
         calls.append(iterations)
         return abs(np.log(iterations / best))
 
-    horizons, bounds = theory.bounds_by_search(default_recursion(limit), bound_at)
+    horizons, bounds = theory.bounds_by_search(default_factors(limit), bound_at)
     assert horizons[np.argmin(bounds)] == min(best, limit)
     assert horizons.tolist() == sorted(calls)
     assert len(calls) == len(set(calls)) <= 50

@@ -68,18 +68,20 @@ def test_the_advised_bias_level_follows_the_noise() -> None:
     facts, method = LengthScales().facts(), Gibo()
     found = [advice(facts, GaussianDP(mu=mu), method) for mu in (10.0, 1.0, 0.3, 0.1)]
     assert [one.level for one in found] == pytest.approx([0.02, 0.02, 0.05333, 0.2], rel=1e-3)
-    assert [one.swamped for one in found] == [False, False, False, True]
+    assert [one.is_noise_long for one in found] == [False, False, False, True]
     bias = {row.level: (row.batch, row.bias, row.trainings) for row in found[2].rows}
     expected = [bias[one][2] for one in (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)]
     assert expected == pytest.approx([36, 72, 104, 138, 202, 294], abs=1)
     assert all(0.6 < one / taken < 1.6 for one, taken in zip(expected, (24, 58, 89, 118, 166, 218), strict=True))
     assert bias[0.02] == (11, pytest.approx(0.5 * math.sqrt(0.02)), pytest.approx(202.4))
     level = bias[found[2].level]
-    assert level[1] == pytest.approx(found[2].noise, rel=1e-9)
+    assert level[1] == pytest.approx(found[2].noise_length, rel=1e-9)
     assert advice(facts, NoPrivacy(), method).level == 0.02
     assert [one.balance for one in found] == pytest.approx([4.8e-5, 4.8e-3, 0.05333, 0.48], rel=1e-3)
     at_default = {row.level: row.bias for row in found[1].rows}
-    assert at_default[0.02] == pytest.approx(0.0707, abs=1e-4) and found[1].noise == pytest.approx(0.0346, abs=1e-4)
+    assert at_default[0.02] == pytest.approx(0.0707, abs=1e-4) and found[1].noise_length == pytest.approx(
+        0.0346, abs=1e-4
+    )
 
 
 @pytest.mark.parametrize(

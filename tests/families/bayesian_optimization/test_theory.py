@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpviz.families.bayesian_optimization import Placing, Surrogate, designs, planning
-from dpviz.families.bayesian_optimization.batches import BatchRule, unexplained
+from dpviz.families.bayesian_optimization.batches import BatchRule, unexplained_with_gradient
 from dpviz.families.bayesian_optimization.planning import Landscape
 from dpviz.families.bayesian_optimization.posterior import (
     EvaluatedPoints,
@@ -69,14 +69,14 @@ def test_the_fewest_users() -> None:
 def test_bias_bounds_hold_for_functions_of_the_kernels_space() -> None:
     generator, theta, worst = np.random.default_rng(1), np.zeros(3), 0.0
     surrogate = Surrogate(relative_noise=1e-10, mean="zero")
-    kernel = surrogate.covariance
+    kernel = surrogate.kernel_function
     local = EvaluatedPoints(surrogate, generator.normal(size=(5, 3))).at(theta)
     for _ in range(200):
         centres, weights = generator.normal(size=(6, 3)), generator.normal(size=6)
         norm = np.sqrt(weights @ kernel.gram(centres, centres) @ weights)
         exact = kernel.slopes(theta, centres).T @ weights
         estimate = local.weights.T @ (kernel.gram(local.evaluated.points, centres) @ weights)
-        worst = max(worst, float(np.linalg.norm(exact - estimate)) / planning.bias_bound(norm, local.largest))
+        worst = max(worst, float(np.linalg.norm(exact - estimate)) / planning.bias_bound(norm, local.largest_deviation))
     assert 0.5 < worst <= 1
     assert planning.planned_uncertainty(0.02, 10, 10.0) == pytest.approx(np.sqrt(0.02))
 
@@ -200,7 +200,7 @@ def test_the_smallest_batch_that_explains_enough_is_taken() -> None:
     moved[:3] += 0.15
     second, axes = choose.next_batch(known, moved), np.linalg.eigh(known.at(moved).covariance)[1][:, ::-1]
     assert 0 < len(second.points) < 11 and second.unexplained <= 0.02 < known.at(moved).unexplained
-    assert choose._placed(known.at(moved), len(second.points) - 1, axes).unexplained > 0.02
+    assert choose._design_trial(known.at(moved), len(second.points) - 1, axes).unexplained > 0.02
     assert len(batches(least=4).next_batch(known, theta).points) == 4
     assert len(batches(size=7).next_batch(known, theta).points) == 7
 
@@ -224,9 +224,12 @@ def test_what_a_batch_leaves_has_the_derivative_that_is_stated(kernel: str, mean
     surrogate = Surrogate(kernel=kernel, mean=mean, relative_noise=0.01)  # type: ignore[arg-type]
     local = EvaluatedPoints(surrogate, generator.normal(size=(5, 3))).at(generator.normal(size=3))
     points, h = generator.normal(size=(4, 3)), 1e-6
-    _, slope = unexplained(local, points)
+    _, slope = unexplained_with_gradient(local, points)
     shifts = h * np.eye(12).reshape(12, 4, 3)
-    rises = [unexplained(local, points + move)[0] - unexplained(local, points - move)[0] for move in shifts]
+    rises = [
+        unexplained_with_gradient(local, points + move)[0] - unexplained_with_gradient(local, points - move)[0]
+        for move in shifts
+    ]
     assert slope == pytest.approx(np.array(rises) / (2 * h), abs=1e-7)
 
 
@@ -238,7 +241,7 @@ def test_the_first_batch_is_known_before_a_run_for_every_kernel() -> None:
         assert choose.first_size() == len(chosen.points) == expected
     nothing = BatchRule(Surrogate(), Placing(design="joint"), np.zeros(2), np.ones(2), 0.02, 3)
     everything = EvaluatedPoints(Surrogate(relative_noise=1e-10), np.empty((0, 2))).at(np.full(2, 0.5)).trial(np.eye(2))
-    assert len(nothing._moved(everything, everything.trial(np.empty((0, 2)))).points) == 0
+    assert len(nothing._move_together(everything, everything.trial(np.empty((0, 2)))).points) == 0
 
 
 KERNELS: tuple[Kernel, ...] = (SquaredExponential(1.3), Matern(1.3), Quadratic())
@@ -272,11 +275,11 @@ def test_weights_and_covariance_are_those_of_the_textbook(kernel: Any, mean: Any
     surrogate = Surrogate(kernel=kernel, mean=mean, relative_noise=0.01)
     generator = np.random.default_rng(1)
     points, theta = generator.normal(size=(12, 4)), generator.normal(size=4)
-    covariance = surrogate.covariance
-    inverse = np.linalg.inv(covariance.gram(points, points) + (0.01 + 1e-12) * np.eye(12))
-    slopes, ones = covariance.slopes(theta, points), np.ones((12, 1))
+    kernel = surrogate.kernel_function
+    inverse = np.linalg.inv(kernel.gram(points, points) + (0.01 + 1e-12) * np.eye(12))
+    slopes, ones = kernel.slopes(theta, points), np.ones((12, 1))
     weights = inverse @ slopes
-    left = covariance.prior(theta) - slopes.T @ weights
+    left = kernel.prior(theta) - slopes.T @ weights
     if mean == "constant":
         pulled, size = slopes.T @ inverse @ ones, float((ones.T @ inverse @ ones)[0, 0])
         weights = weights - inverse @ ones @ pulled.T / size
@@ -284,8 +287,8 @@ def test_weights_and_covariance_are_those_of_the_textbook(kernel: Any, mean: Any
     local = EvaluatedPoints(surrogate, points).at(theta)
     assert local.weights == pytest.approx(weights, abs=1e-9)
     assert local.covariance == pytest.approx(left, abs=1e-9)
-    assert local.unexplained * local.prior == pytest.approx(np.trace(left), rel=1e-9)
-    assert local.largest == pytest.approx(np.sqrt(np.linalg.eigvalsh(left)[-1]), rel=1e-6)
+    assert local.unexplained * local.prior_trace == pytest.approx(np.trace(left), rel=1e-9)
+    assert local.largest_deviation == pytest.approx(np.sqrt(np.linalg.eigvalsh(left)[-1]), rel=1e-6)
 
 
 def test_a_constant_in_a_users_losses_changes_nothing() -> None:

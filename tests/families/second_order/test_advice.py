@@ -49,7 +49,7 @@ def test_what_is_said_to_turn_it_green_does_so_as_it_is_said(label: str) -> None
     def told(rows: int, budget: Budget, problem: type[NonconvexModel], **settings: Any) -> tuple[Forecast, Plan]:
         made = problem(data=Saddle(rows=rows, dimension=4), **settings)
         plan = presets.METHODS[label].plan(made.facts(), budget)
-        return advice.stopping_phase(advice.phases(label, presets.METHODS[label], plan)), plan
+        return advice.stopping_phase(advice.phase_forecasts(label, presets.METHODS[label], plan)), plan
 
     start: dict[str, Any] = {"start": "random", "gap": 0.5, "gap_cost": 0.004}  # what was paid before counts, too
     for problem, settings in ((RobustComponent, {}), (SigmoidTukey, {"regularisation": 0.5, **start})):
@@ -61,14 +61,14 @@ def test_what_is_said_to_turn_it_green_does_so_as_it_is_said(label: str) -> None
             assert forecast.light != "green" and rows is not None and more is not None
             assert told(int(rows[1].replace(",", "")), budget, problem, **settings)[0].light == "green"
             found, _ = told(3000, budget.replaced(epsilon=float(more[1])), problem, **settings)
-            assert found.light == "green" and found.factor > 0.98, "nor is it much more than that takes"
+            assert found.light == "green" and found.noise_factor > 0.98, "nor is it much more than that takes"
 
 
 def test_who_has_too_few_steps_to_stop_at_all_is_red_whatever_the_noise() -> None:
     method, facts = presets.METHODS[presets.PERTURBED], RobustComponent().facts()
     for steps, light in ((1, "red"), (12, "red"), (13, "red"), (73, "green")):
         plan = method.replaced(iterations=steps).plan(facts, ApproximateDP(epsilon=50.0, delta=1e-5))
-        (forecast,) = advice.phases("A", method, plan)
+        (forecast,) = advice.phase_forecasts("A", method, plan)
         assert plan.resolved["patience"] == 12 and forecast.light == light
 
 
@@ -133,8 +133,10 @@ def test_the_rows_of_the_published_formula_stand_beside_those_that_are_proven() 
     for share in (1.0, 4.0):
         found = START.replaced(budget=ZeroConcentratedDP(rho=0.02 * share))
         (forecast,) = advice.forecasts(found, found.plans())["OPT"]
-        assert forecast.published == pytest.approx(390.184 * np.sqrt(500 / share), rel=1e-5)
-        assert forecast.needed is not None and forecast.needed > forecast.published, "of which it hides some factors"
+        assert forecast.rows_published == pytest.approx(390.184 * np.sqrt(500 / share), rel=1e-5)
+        assert forecast.rows_needed is not None and forecast.rows_needed > forecast.rows_published, (
+            "of which it hides some factors"
+        )
     others = START.replaced(arms=presets.arms(["OPT-B", "2OPT"]))
     phases = [phase for each in advice.forecasts(others, others.plans()).values() for phase in each]
-    assert [phase.published is None for phase in phases] == [phase.needed is None for phase in phases]
+    assert [phase.rows_published is None for phase in phases] == [phase.rows_needed is None for phase in phases]

@@ -12,7 +12,7 @@ from dpviz.families.second_order import LineSearch, ShortStep, advice, planning,
 from dpviz.families.second_order.advice import Forecast
 from dpviz.families.second_order.methods.algorithms import CERTIFICATE_FAILURE, NonconvexMethod
 from dpviz.families.second_order.methods.steps import Certificate
-from dpviz.families.second_order.theory import Searching, search_quantile
+from dpviz.families.second_order.theory import SearchNoise, search_quantile
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.privacy.events import StatedPureDP
 from dpviz.privacy.ledger import FixedEvents, Ledger
@@ -24,16 +24,16 @@ USUAL = ApproximateDP(epsilon=1.0, delta=1e-5)
 
 
 def last(method: NonconvexMethod, problem: NonconvexModel, label: str = "A") -> Forecast:
-    return advice.phases(label, method, method.plan(problem.facts(), USUAL))[-1]
+    return advice.phase_forecasts(label, method, method.plan(problem.facts(), USUAL))[-1]
 
 
-def accepted(searching: Searching, below: float, searches: int, runs: int) -> np.ndarray:
+def accepted(search_noise: SearchNoise, below: float, searches: int, runs: int) -> np.ndarray:
     """(runs, searches) bool: whether a search accepts a candidate, where all of them are so much below the threshold,
     per length of the direction."""
-    event = StatedPureDP(searching.epsilon)
+    event = StatedPureDP(search_noise.epsilon)
     mechanisms = Mechanisms(Ledger(FixedEvents((event,) * searches), runs), 0)
-    values = np.full((runs, searching.candidates), -below)
-    query = Query(values, searching.sensitivity, "linf")
+    values = np.full((runs, search_noise.candidates), -below)
+    query = Query(values, search_noise.sensitivity, "linf")
     return np.column_stack([mechanisms.above_threshold(query, event) >= 0 for _ in range(searches)])
 
 
@@ -42,11 +42,11 @@ def accepted(searching: Searching, below: float, searches: int, runs: int) -> np
 @pytest.mark.parametrize("candidates", [1, 6])
 def test_the_noise_of_a_search_is_beyond_its_quantile_as_rarely_as_said(candidates: int, failure: float) -> None:
     """40,000 searches: four standard errors. With one candidate it is exact; with six a union bound."""
-    searching, runs = Searching(0.3, 0.02, candidates, math.inf), 4000
-    found = accepted(searching, searching.error(failure), 10, runs).mean()
+    search_noise, runs = SearchNoise(0.3, 0.02, candidates, math.inf), 4000
+    found = accepted(search_noise, search_noise.error(failure), 10, runs).mean()
     error = 4 * math.sqrt(failure / (10 * runs))
     assert found <= failure + error and found >= (failure if candidates == 1 else failure / 4) - error
-    assert searching.error(failure) == pytest.approx(0.02 / 0.3 * search_quantile(candidates, failure))
+    assert search_noise.error(failure) == pytest.approx(0.02 / 0.3 * search_quantile(candidates, failure))
 
 
 @pytest.mark.slow
@@ -55,20 +55,20 @@ def test_at_the_rows_that_are_proven_a_search_hardly_ever_breaks_the_promised_de
     ask for one search in five accepts one; at those that are proven, one run in sixty has such a search."""
     method, facts = LineSearch(search_share=0.05), RobustComponent().facts()
     plan = method.plan(facts, USUAL)
-    found, analysis = advice.phases("A", method, plan)[-1], method.analysis(facts)
-    conditions, noise = advice.guarantee(analysis, found.stopping, method, plan), method.searching_noise(plan)
+    found, analysis = advice.phase_forecasts("A", method, plan)[-1], method.analysis(facts)
+    conditions, noise = advice.guarantee(analysis, found.stopping, method, plan), method.search_noise(plan)
     others = max(
         conditions.gradient_error / conditions.allowed_gradient_error,
         conditions.hessian_error / conditions.allowed_hessian_error,
     )
-    assert conditions.factor > others and found.needed == pytest.approx(facts.n * conditions.factor)
+    assert conditions.row_factor > others and found.rows_needed == pytest.approx(facts.n * conditions.row_factor)
 
-    def at(factor: float) -> Searching:
-        return Searching(noise.epsilon, noise.sensitivity / factor, noise.candidates, noise.allowed)
+    def at(factor: float) -> SearchNoise:
+        return SearchNoise(noise.epsilon, noise.sensitivity / factor, noise.candidates, noise.allowed_error)
 
-    assert accepted(at(others), noise.allowed, 1, 4000).mean() > 0.15
+    assert accepted(at(others), noise.allowed_error, 1, 4000).mean() > 0.15
     runs, searches = 100, plan.iterations
-    broken = accepted(at(conditions.factor), noise.allowed, searches, runs).any(axis=1).mean()
+    broken = accepted(at(conditions.row_factor), noise.allowed_error, searches, runs).any(axis=1).mean()
     assert broken <= advice.FAILURE / 3 + 4 * math.sqrt(advice.FAILURE / 3 / runs)
 
 
@@ -112,21 +112,21 @@ def test_nothing_that_rests_on_a_smaller_constant_is_green_or_proven(problem: No
         assert [a.symbol for a in facts.assumed] == [symbol] * assumed
         for label, method in presets.METHODS.items():
             plan = method.plan(facts, USUAL)
-            phases = advice.phases(label, method, plan)
-            lights = {(forecast.light, forecast.needed is None) for forecast in phases}
+            phases = advice.phase_forecasts(label, method, plan)
+            lights = {(forecast.light, forecast.rows_needed is None) for forecast in phases}
             assert any(note.startswith("Assumed") for note in plan.notes) == assumed
             assert not assumed or not any(light == "green" or not unproven for light, unproven in lights)
 
 
 def test_green_and_proven_are_still_said_where_they_are_so() -> None:
     found = last(ShortStep(), RobustComponent())
-    assert found.light == "green" and found.needed == pytest.approx(886_565, rel=1e-4)
+    assert found.light == "green" and found.rows_needed == pytest.approx(886_565, rel=1e-4)
 
 
 def test_a_gap_that_was_released_is_no_assumption() -> None:
     found = released()
     assert found.facts().gap < found.replaced(gap=None, gap_cost=None).facts().gap and not found.facts().assumed
-    assert last(ShortStep(), found).needed is not None
+    assert last(ShortStep(), found).rows_needed is not None
 
 
 @pytest.mark.parametrize("preset", presets.PRESETS, ids=lambda preset: preset.name)
@@ -138,7 +138,7 @@ def test_presets_of_assumed_constants_say_so(preset: Preset) -> None:
     if assumed:
         assert [a.symbol for a in assumed] == ["Γ"] and assumed[0].follows > 6
         for phases in advice.forecasts(experiment, experiment.plans()).values():
-            assert not any(forecast.light == "green" or forecast.needed is not None for forecast in phases)
+            assert not any(forecast.light == "green" or forecast.rows_needed is not None for forecast in phases)
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ def test_two_phases_are_not_green_where_the_paper_has_a_cross(tolerances: Tolera
     plans = experiment.plans()
     chosen = advice.stopping_phase(advice.forecasts(experiment, plans)["2OPT"])
     assert not cells(tolerances, epsilon)["2OPT"].finished and chosen.light == "amber" and chosen.phase == 1
-    assert chosen.stopping.iterations in (20, 41) and math.isfinite(chosen.factor)
+    assert chosen.stopping.iterations in (20, 41) and math.isfinite(chosen.noise_factor)
 
 
 def test_a_phase_is_green_only_with_the_steps_to_get_there() -> None:
@@ -61,9 +61,9 @@ def test_a_phase_is_green_only_with_the_steps_to_get_there() -> None:
     assert asked == 1511
     for iterations, light in ((5000, "green"), (153, "green"), (152, "amber"), (60, "amber"), (1, "amber")):
         plan = method.replaced(iterations=iterations).plan(facts, budget)
-        (forecast,) = advice.phases("OPT", method, plan)
+        (forecast,) = advice.phase_forecasts("OPT", method, plan)
         assert forecast.light == light == forecast.stopping.light and forecast.stopping.recognised
-        assert math.isinf(forecast.factor) == (light == "amber")
+        assert math.isinf(forecast.noise_factor) == (light == "amber")
 
 
 @pytest.mark.parametrize("tolerances", TABLES)

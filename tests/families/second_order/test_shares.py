@@ -75,12 +75,12 @@ def test_no_split_turns_green_sooner_than_the_soonest(label: str) -> None:
     found = advice.compare(label, method, method.plan(FACTS, APPROXIMATE))
     assert found is not None and found.splits[advice.YOURS].share == pytest.approx(EVEN)
     best = found.splits[advice.SOONEST]
-    assert 0.5 < best.share < 0.75 and best.stopping.recognised_at <= min(found.green) * (1 + 1e-4)
+    assert 0.5 < best.share < 0.75 and best.stopping.factor_until_recognised <= min(found.noise_factors) * (1 + 1e-4)
     # What is told of a share is what a plan with that share has.
     other = method.replaced(hessian_share=best.share)
     planned = advice.compare(label, other, other.plan(FACTS, APPROXIMATE))
     assert planned is not None
-    for name in ("gradient_noise", "hessian_noise", "waiting_time", "recognised_at"):
+    for name in ("gradient_noise", "hessian_noise", "waiting_time", "factor_until_recognised"):
         told, is_so = (getattr(split.stopping, name) for split in (best, planned.splits[advice.YOURS]))
         assert told == pytest.approx(is_so, rel=1e-6), name
     assert planned.rows == (None if label in SAMPLED else FACTS.n)
@@ -90,12 +90,12 @@ def test_no_split_turns_green_sooner_than_the_soonest(label: str) -> None:
 def test_no_split_is_proven_sooner_than_by_the_closed_form(curvature: float, inside: bool) -> None:
     method = ShortStep(curvature_target=curvature)
     plan = method.plan(FACTS, APPROXIMATE)
-    found, (forecast,) = advice.compare("OPT", method, plan), advice.phases("OPT", method, plan)
-    assert found is not None and found.proven is not None and forecast.needed is not None
-    assert found.splits[advice.YOURS].row_factor == pytest.approx(forecast.needed / FACTS.n)
+    found, (forecast,) = advice.compare("OPT", method, plan), advice.phase_forecasts("OPT", method, plan)
+    assert found is not None and found.row_factors is not None and forecast.rows_needed is not None
+    assert found.splits[advice.YOURS].row_factor == pytest.approx(forecast.rows_needed / FACTS.n)
     best = found.splits[advice.PROVEN]
-    assert best.row_factor is not None and best.row_factor <= min(found.proven) * (1 + 1e-9)
-    assert (best.share > HESSIAN_LIMITS[0]) == inside == (best.row_factor < 0.99 * found.proven[0])
+    assert best.row_factor is not None and best.row_factor <= min(found.row_factors) * (1 + 1e-9)
+    assert (best.share > HESSIAN_LIMITS[0]) == inside == (best.row_factor < 0.99 * found.row_factors[0])
 
 
 def test_a_search_without_hessians_shares_with_gradients_alone() -> None:

@@ -131,11 +131,11 @@ def test_many_passes_in_a_row_take_longer_than_as_many() -> None:
 
 def test_green_at_is_where_it_turns_green() -> None:
     for found in (stopping(0.01, 0.02), stopping(0.02, 0.0), stopping(1e-4, 1e-4), stopping(0.5, 3.0)):
-        factor = found.green_at
+        factor = found.factor_until_green
         assert found.quieter(factor).light == "green"
         assert found.quieter(factor * (1 - 1e-6)).waiting_time > theory.GREEN
         assert (factor <= 1) == (found.light == "green")
-    assert stopping(0.0, 0.0).green_at == 0.0
+    assert stopping(0.0, 0.0).factor_until_green == 0.0
 
 
 def test_the_guarantee_of_the_paper_asks_for_more_than_its_tables_have() -> None:
@@ -146,7 +146,7 @@ def test_the_guarantee_of_the_paper_asks_for_more_than_its_tables_have() -> None
     assert found.hessian_error == pytest.approx(0.095, rel=0.03)
     assert found.allowed_gradient_error == pytest.approx(0.0041, rel=0.02)
     assert found.allowed_hessian_error == pytest.approx(0.022, rel=0.02)
-    assert found.factor == pytest.approx(found.hessian_error / found.allowed_hessian_error)
+    assert found.row_factor == pytest.approx(found.hessian_error / found.allowed_hessian_error)
 
 
 def test_the_best_c_1() -> None:
@@ -164,6 +164,6 @@ def test_the_best_c_1() -> None:
 def test_constants_that_promise_nothing_are_refused() -> None:
     with pytest.raises(ValueError, match="below 1/3"):
         Constants(c=0.3)
-    assert not Ladder().refused_with(Constants())
-    assert "c_g" in Ladder().refused_with(Constants(c_1=0.45))
-    assert "c_H" in Ladder(c_h=0.7).refused_with(Constants())
+    assert not Ladder().conflict_with(Constants())
+    assert "c_g" in Ladder().conflict_with(Constants(c_1=0.45))
+    assert "c_H" in Ladder(c_h=0.7).conflict_with(Constants())

@@ -36,7 +36,7 @@ from dpviz.families.second_order.methods.releases import (
     State,
 )
 from dpviz.families.second_order.methods.steps import NoisyDerivatives
-from dpviz.families.second_order.planning import BudgetSplit, Phase, Purpose
+from dpviz.families.second_order.planning import AdditiveBudget, Phase, Purpose
 from dpviz.families.second_order.theory import Constants
 from dpviz.numbers import short_down
 from dpviz.privacy.budgets import Budget
@@ -152,12 +152,12 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
         divided by the weights; and the unpacked matrix. Once for all replicates come the indices and weights of a
         triangle, and the copy and workspace of eigenvectors. Measured at d = 390: 3.0 d² each, and 3.8 d² to 5 d² once.
         """
-        n, d, once, each = plan.facts.n, plan.facts.d, 0.0, 0.0
+        n, d, shared, per_replicate = plan.facts.n, plan.facts.d, 0.0, 0.0
         if "hessian" in plan.noise and "hessian_products" in plan.resolved:
-            each = 8.0 * n  # 8 bytes a number
+            per_replicate = 8.0 * n  # 8 bytes a number
         elif "hessian" in plan.noise and d > MOST_COLUMNS:
-            once, each = 8.0 * 5 * d**2, 8.0 * 3 * d**2
-        return super().memory(plan, replicates, problem) + once + replicates * each
+            shared, per_replicate = 8.0 * 5 * d**2, 8.0 * 3 * d**2
+        return super().memory(plan, replicates, problem) + shared + replicates * per_replicate
 
     @abstractmethod
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
@@ -219,20 +219,20 @@ class Descent(NonconvexMethod):
         analysis = self.analysis(facts)
         return analysis.gradient_decrease, analysis.curvature_decrease
 
-    def by_theory(self, facts: NonconvexFacts) -> int:
+    def iterations_by_theory(self, facts: NonconvexFacts) -> int:
         """Return T by the analysis: the number of steps after which f cannot fall any further, if each takes off the
         gap Γ the smaller of the guaranteed decreases, or that of a gradient step where no Hessian is released."""
         by_gradient, by_curvature = self.decreases(facts)
         decrease = min(by_gradient, by_curvature) if self.releases_hessians(facts) else by_gradient
         return theory.iterations(facts.gap, decrease)
 
-    def lengths(self, facts: NonconvexFacts) -> tuple[int, ...]:
+    def phase_lengths(self, facts: NonconvexFacts) -> tuple[int, ...]:
         """Return the number of iterations of each phase."""
-        return theory.phase_lengths(self.phases, self.by_theory(facts), self.iterations)
+        return theory.phase_lengths(self.phases, self.iterations_by_theory(facts), self.iterations)
 
-    def shares(self, facts: NonconvexFacts) -> np.ndarray:
+    def phase_shares(self, facts: NonconvexFacts) -> np.ndarray:
         """Return the share of the budget of each phase."""
-        return theory.phase_shares(self.phases, len(self.lengths(facts)), self.first_share)
+        return theory.phase_shares(self.phases, len(self.phase_lengths(facts)), self.first_share)
 
     def products(self, facts: NonconvexFacts) -> int | None:
         """Return the number of products with a noisy Hessian that a curvature test takes; None if it takes all entries
@@ -242,11 +242,12 @@ class Descent(NonconvexMethod):
     def _resolved(self, facts: NonconvexFacts) -> dict[str, float]:
         """Return by name the numbers of a plan that follow from the settings and the facts."""
         by_gradient, by_curvature = self.decreases(facts)
-        lengths = self.lengths(facts)
+        lengths = self.phase_lengths(facts)
         products = self.products(facts) if self.releases_hessians(facts) else None
-        return ({} if products is None else {"hessian_products": products}) | {
+        resolved: dict[str, float] = {} if products is None else {"hessian_products": products}
+        return resolved | {
             "iterations": sum(lengths),
-            "iterations_by_theory": self.by_theory(facts),
+            "iterations_by_theory": self.iterations_by_theory(facts),
             "first_phase": lengths[0],
             "gradient_decrease": by_gradient,
             "curvature_decrease": by_curvature,
@@ -256,7 +257,7 @@ class Descent(NonconvexMethod):
         """Return notes for the plan, in sentences: if it has fewer iterations than the analysis asks for, and if the
         curvature test is left out because it cannot fail."""
         # For the analysis it suffices that one phase has all the iterations that it asks for.
-        notes = [*planning.limit_note(self.by_theory(facts), max(self.lengths(facts)), budget)]
+        notes = [*planning.limit_note(self.iterations_by_theory(facts), max(self.phase_lengths(facts)), budget)]
         if self.curvature != "never" and not self.releases_hessians(facts):
             notes.append(
                 f"No data set has a curvature below {short_down(facts.curvature_floor)} here, so the curvature test "
@@ -264,40 +265,40 @@ class Descent(NonconvexMethod):
             )
         return tuple(notes)
 
-    def _measured(self, problem: NonconvexRisk, releases: Releases) -> NoisyDerivatives:
-        """Return the releases of gradients and Hessians of the problem."""
+    def _noisy_derivatives(self, problem: NonconvexRisk, releases: Releases) -> NoisyDerivatives:
+        """Return the source of the problem's noisy gradients and Hessians."""
         return NoisyDerivatives(problem, releases, self.hessian_noise, at_state=False)
 
     def _step_rule(self, problem: NonconvexRisk, releases: Releases) -> steps.StepRule:
         """Return the rule for the length of a step: short steps, unless a method has another one."""
         return steps.ShortSteps(self.analysis(problem.facts))
 
-    def _test(self, measured: NoisyDerivatives, plan: Plan) -> steps.CurvatureTest:
+    def _test(self, derivatives: NoisyDerivatives, plan: Plan) -> steps.CurvatureTest:
         """Return the curvature test of a plan, which looks at whole Hessians, or only at products with them if the plan
         has a number of these; preceded by a test of the smallest eigenvalue alone if the plan has noise for that."""
-        analysis, products = self.analysis(measured.problem.facts), plan.resolved.get("hessian_products")
+        analysis, products = self.analysis(derivatives.problem.facts), plan.resolved.get("hessian_products")
         noise = plan.noise.get("certificate")
         certificate = None if noise is None else steps.Certificate(noise, analysis.curvature, CERTIFICATE_FAILURE)
         if products is None:
-            return steps.CurvatureTest(measured, analysis.curvature_tolerance, certificate)
+            return steps.CurvatureTest(derivatives, analysis.curvature_tolerance, certificate)
         failure_of_test = LANCZOS_FAILURE / plan.iterations  # a union bound over the tests, one at most per iteration
         return steps.KrylovTest(
-            measured, analysis.curvature_tolerance, certificate, products=int(products), failure=failure_of_test
+            derivatives, analysis.curvature_tolerance, certificate, products=int(products), failure=failure_of_test
         )
 
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
         analysis = self.analysis(problem.facts)
-        measured, step_rule = self._measured(problem, releases), self._step_rule(problem, releases)
-        test = self._test(measured, plan) if self.releases_hessians(problem.facts) else steps.NoCurvatureTest()
+        derivatives, step_rule = self._noisy_derivatives(problem, releases), self._step_rule(problem, releases)
+        test = self._test(derivatives, plan) if self.releases_hessians(problem.facts) else steps.NoCurvatureTest()
 
         def move(state: State, rows: np.ndarray) -> None:
             """Perform one iteration for the replicates `rows` (R',)."""
-            rows, gradients = measured.gradient(state, rows)
+            rows, gradients = derivatives.gradient(state, rows)
             is_long = state.released[NOISY_GRADIENT.name][rows] > analysis.gradient_tolerance
-            step_rule.gradient(state, rows[is_long], gradients[is_long])
+            step_rule.gradient_step(state, rows[is_long], gradients[is_long])
             # The test stops those of the others that pass it, and returns a direction down for those that do not.
             rows, size, direction = test.stop_passing(state, rows[~is_long], gradients[~is_long])
-            step_rule.curvature(state, rows, size, direction)
+            step_rule.curvature_step(state, rows, size, direction)
 
         return move
 
@@ -356,22 +357,23 @@ class ShortStep(WholeTable):
 
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
         """Return the plan for a problem with these facts, in which every release is paid for by itself."""
-        budget_split = BudgetSplit.gaussian(budget, facts)
-        phases = self._phases(budget_split, facts)
+        additive_budget = AdditiveBudget.gaussian(budget, facts)
+        phases = self._phases(additive_budget, facts)
         plan = planning.filtered_plan(
-            budget_split, phases, facts, budget, self._resolved(facts), self._notes(facts, budget)
+            additive_budget, phases, facts, budget, self._resolved(facts), self._notes(facts, budget)
         )
-        return replace(plan, noise_varies=plan.noise_varies or self.at_state)  # then the gradient's, with the point
+        # With `at_state` the gradient's noise varies with the point.
+        return replace(plan, noise_varies=plan.noise_varies or self.at_state)
 
-    def _phases(self, budget_split: BudgetSplit, facts: NonconvexFacts) -> tuple[Phase, ...]:
+    def _phases(self, additive_budget: AdditiveBudget, facts: NonconvexFacts) -> tuple[Phase, ...]:
         """Return the phases of a plan, with the budget of an iteration split between gradient and curvature test.
 
         It is split in the proportion `hessian_share`, or, if `split` is "decrease", so that each step costs in
         proportion to the decrease of f that it guarantees.
         """
-        lengths, shares = self.lengths(facts), self.shares(facts)
+        lengths, shares = self.phase_lengths(facts), self.phase_shares(facts)
         if not self.releases_hessians(facts):
-            return planning.split_into_phases(budget_split, lengths, shares, {"gradient": 1.0}, carry_over=False)
+            return planning.split_into_phases(additive_budget, lengths, shares, {"gradient": 1.0}, carry_over=False)
         test_shares: dict[Purpose, float] = {"hessian": 1.0}  # parts of what the test may spend
         if self.certificate:
             if facts.d > MOST_COLUMNS:
@@ -384,10 +386,9 @@ class ShortStep(WholeTable):
         by_gradient, by_curvature = self.decreases(facts)
         if self.split == "decrease" and self.phases == "one" and by_curvature > by_gradient:
             (length,) = lengths
-            # If every step costs at most `unit` times its guaranteed decrease, the steps until the gap is used up cost
-            # at most `unit` times the gap, and one more step its own. If the cap leaves fewer iterations than that may
-            # take, gradient steps in all of them are paid for instead.
-            unit = budget_split.amount / (min(facts.gap, length * by_gradient) + by_curvature)
+            # Every step costs at most `unit` times its guaranteed decrease, so all steps but the last cost at most
+            # `unit` times the gap. If the phase is too short for that, gradient steps in all of it are paid for.
+            unit = additive_budget.amount / (min(facts.gap, length * by_gradient) + by_curvature)
             cost_of_test = unit * (by_curvature - by_gradient)  # a curvature step pays for a gradient, too
             costs = {purpose: cost_of_test * share for purpose, share in test_shares.items()}
             return (Phase(length, {"gradient": unit * by_gradient, **costs}),)
@@ -395,9 +396,9 @@ class ShortStep(WholeTable):
         weights |= {purpose: self.hessian_share * share for purpose, share in test_shares.items()}
         # Each certificate of the first phase would count as the most expensive release, a Hessian: nine times its cost.
         carry_over = self.carry_over and not self.certificate
-        return planning.split_into_phases(budget_split, lengths, shares, weights, carry_over)
+        return planning.split_into_phases(additive_budget, lengths, shares, weights, carry_over)
 
-    def _measured(self, problem: NonconvexRisk, releases: Releases) -> NoisyDerivatives:
+    def _noisy_derivatives(self, problem: NonconvexRisk, releases: Releases) -> NoisyDerivatives:
         return NoisyDerivatives(problem, releases, self.hessian_noise, self.at_state)
 
 
@@ -421,8 +422,8 @@ class MiniBatch(Descent):
 
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
         """Return the plan for a problem with these facts: a batch in every iteration, paid for as a whole."""
-        lengths = self.lengths(facts)
-        weights = np.repeat(self.shares(facts) / lengths, lengths)  # (T,): a phase's share over its iterations
+        lengths = self.phase_lengths(facts)
+        weights = np.repeat(self.phase_shares(facts) / lengths, lengths)  # (T,): a phase's share over its iterations
         share = self.hessian_share if self.releases_hessians(facts) else 0.0
         return planning.fixed_plan(
             self.batch_fraction,
@@ -489,7 +490,7 @@ class PerturbedDescent(NonconvexMethod):
         By theory there are as many descent steps as the gap Γ allows, each followed by the short gradients of a step
         aside.
         """
-        budget_split, patience = BudgetSplit.gaussian(budget, facts), self.patience(facts)
+        additive_budget, patience = AdditiveBudget.gaussian(budget, facts), self.patience(facts)
         decrease = self.analysis(facts).gradient_decrease
         by_theory = (1 + patience) * theory.iterations(facts.gap, decrease)
         iterations = min(by_theory, self.iterations)
@@ -500,15 +501,15 @@ class PerturbedDescent(NonconvexMethod):
             "patience": patience,
         }
         phases = planning.split_into_phases(
-            budget_split, (iterations,), np.ones(1), {"gradient": 1.0}, carry_over=False
+            additive_budget, (iterations,), np.ones(1), {"gradient": 1.0}, carry_over=False
         )
         notes = planning.limit_note(by_theory, iterations, budget)
-        return planning.filtered_plan(budget_split, phases, facts, budget, resolved, notes)
+        return planning.filtered_plan(additive_budget, phases, facts, budget, resolved, notes)
 
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
         facts, analysis = problem.facts, self.analysis(problem.facts)
         patience, radius = int(plan.resolved["patience"]), self.radius * analysis.gradient_tolerance / facts.smoothness
-        measured = NoisyDerivatives(problem, releases, self.hessian_noise, at_state=False)
+        derivatives = NoisyDerivatives(problem, releases, self.hessian_noise, at_state=False)
         assert isinstance(releases, SeparateReleases)
         # By replicate, the number of successive short gradients since it stepped aside; 0 at the first short one, where
         # it does so. Without an entry, for which -1 is read, the last gradient was long.
@@ -516,7 +517,7 @@ class PerturbedDescent(NonconvexMethod):
 
         def move(state: State, rows: np.ndarray) -> None:
             """Perform one iteration for the replicates `rows` (R',)."""
-            rows, gradients = measured.gradient(state, rows)
+            rows, gradients = derivatives.gradient(state, rows)
             is_long = state.released[NOISY_GRADIENT.name][rows] > analysis.gradient_tolerance
             for r in rows[is_long]:
                 counts.pop(r, None)

@@ -150,7 +150,7 @@ class SeparateReleases(Releases):
             noisy[indices] = self._mechanisms.gaussian(part, event, rows[indices])
             if purpose == "gradient":  # the scale at sensitivity 1, times the sensitivity at the point
                 self._gradient_noise[rows[indices]] = noise_scale(event, sensitivity=1.0) * part.sensitivity
-        self._book(purpose, rows)
+        self._charge(purpose, rows)
         return noisy
 
     def above_threshold(self, query: releases.Query, rows: np.ndarray) -> np.ndarray:
@@ -159,7 +159,7 @@ class SeparateReleases(Releases):
         index = np.empty(len(rows), dtype=int)
         for event, indices in self._events("search", rows):
             index[indices] = self._mechanisms.above_threshold(_part(query, indices), event, rows[indices])
-        self._book("search", rows)
+        self._charge("search", rows)
         return index
 
     def products(
@@ -174,7 +174,7 @@ class SeparateReleases(Releases):
         for event, indices in self._events("hessian", rows):
             group_products = self._mechanisms.matrix_products(matrices(x[indices]), event, rows[indices])
             by_group.append((indices, group_products))
-        self._book("hessian", rows)
+        self._charge("hessian", rows)
 
         def times(directions: np.ndarray) -> np.ndarray:
             result = np.empty_like(directions)
@@ -204,7 +204,7 @@ class SeparateReleases(Releases):
         for count in np.unique(used).tolist():
             yield self._terms.allowed[planning.release_name(purpose, self._phase, count)], np.flatnonzero(used == count)
 
-    def _book(self, purpose: Purpose, rows: np.ndarray) -> None:
+    def _charge(self, purpose: Purpose, rows: np.ndarray) -> None:
         """Add the price of a release, in ρ, to the charges of these replicates, and count it if it is an optional one
         of the first phase."""
         spent = self._spent[purpose]

@@ -101,7 +101,7 @@ class Certificate:
         """
         self.counts.update(rows.tolist())
         k = np.array([self.counts[r] for r in rows.tolist()], dtype=float)
-        quantiles = -ndtri(self.failure / (k * (k + 1)))  # a standard normal number is above one with this probability
+        quantiles = -ndtri(self.failure / (k * (k + 1)))  # exceeded by a standard normal number so often
         return self.noise[iteration - 1] * quantiles - self.target
 
 
@@ -113,7 +113,7 @@ class CurvatureTest:
         without it; None for no such test.
     """
 
-    measured: NoisyDerivatives
+    derivatives: NoisyDerivatives
     tolerance: float
     certificate: Certificate | None = None
 
@@ -128,7 +128,7 @@ class CurvatureTest:
         gradients : (R', d) the noisy gradients of `rows`.
         """
         if self.certificate is not None:
-            releases, problem = self.measured.releases, self.measured.problem
+            releases, problem = self.derivatives.releases, self.derivatives.problem
             can_pay = releases.payable("certificate", rows)
             rows, gradients = state.keep(rows, can_pay, otherwise="budget"), gradients[can_pay]
             if len(rows):  # a query needs a replicate at least
@@ -149,7 +149,7 @@ class CurvatureTest:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Release the Hessians of `rows`; return the R'' of these that go on, the smallest eigenvalue of each noisy
         Hessian (R'',), and its unit eigenvector (R'', d), which does not point uphill."""
-        rows, goes_on, matrices = self.measured.hessian(state, rows)
+        rows, goes_on, matrices = self.derivatives.hessian(state, rows)
         seconds = 2 * eigenvalue_seconds(matrices.shape[-1])  # for a replicate; with eigenvectors twice as long
         pairs = compute_in_slices(eigenpairs, seconds, matrices, gradients[goes_on])
         return rows, pairs[:, 0], pairs[:, 1:]
@@ -176,10 +176,10 @@ def eigenpairs(matrices: np.ndarray, gradients: np.ndarray) -> np.ndarray:
 class StepRule(Protocol):
     """Rule for the length of a step. `rows` (R',) are the replicates that step; there may be none."""
 
-    def gradient(self, state: State, rows: np.ndarray, noisy: np.ndarray) -> None:
+    def gradient_step(self, state: State, rows: np.ndarray, noisy: np.ndarray) -> None:
         """Step against the noisy gradients `noisy` (R', d)."""
 
-    def curvature(self, state: State, rows: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
+    def curvature_step(self, state: State, rows: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
         """Step along the unit vectors `direction` (R', d), along which the curvature is -size, size (R',) positive."""
 
 
@@ -191,10 +191,10 @@ class ShortSteps(StepRule):
 
     analysis: Analysis
 
-    def gradient(self, state: State, rows: np.ndarray, noisy: np.ndarray) -> None:
+    def gradient_step(self, state: State, rows: np.ndarray, noisy: np.ndarray) -> None:
         state.move(rows, -noisy / self.analysis.smoothness, GRADIENT)
 
-    def curvature(self, state: State, rows: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
+    def curvature_step(self, state: State, rows: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
         state.move(rows, (2 * size / self.analysis.hessian_lipschitz)[:, None] * direction, CURVATURE)
 
 
@@ -210,14 +210,14 @@ class Backtracking(StepRule):
     problem: NonconvexRisk
     releases: SeparateReleases
 
-    def gradient(self, state: State, rows: np.ndarray, noisy: np.ndarray) -> None:
+    def gradient_step(self, state: State, rows: np.ndarray, noisy: np.ndarray) -> None:
         steps = np.tile(self.search.gradient_steps, (len(rows), 1))
         decrease_per_step = self.search.ladder.c_g * (noisy * noisy).sum(axis=1, keepdims=True)  # c_g ‖g̃‖²
         decreases = np.tile(decrease_per_step, steps.shape[1])
         fallback = np.full(len(rows), self.search.gradient_fallback)
         self._step(state, rows, -noisy, steps, decreases, fallback, GRADIENT)
 
-    def curvature(self, state: State, rows: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
+    def curvature_step(self, state: State, rows: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
         steps = size[:, None] * self.search.curvature_steps
         decreases = self.search.ladder.c_h / 2 * steps * size[:, None]  # c_H step |λ̃|/2
         fallback = size * self.search.curvature_fallback
@@ -284,7 +284,7 @@ class KrylovTest(CurvatureTest):
         """Pay for the noisy Hessians of `rows`; return the R'' of these that go on, a value (R'',) that is below
         -tolerance only where the products show such a curvature, and a unit vector (R'', d) of it that does not point
         uphill."""
-        releases, problem = self.measured.releases, self.measured.problem
+        releases, problem = self.derivatives.releases, self.derivatives.problem
         assert isinstance(releases, SeparateReleases)
         can_pay = releases.payable("hessian", rows)
         paying, gradients = state.keep(rows, can_pay, otherwise="budget"), gradients[can_pay]
@@ -292,11 +292,12 @@ class KrylovTest(CurvatureTest):
         if not len(paying):  # a query needs a replicate at least
             return paying, np.empty(0), x  # all empty
         count, d = self.products, x.shape[1]
-        times, diagonal = releases.products(problem.hessian_products, x, paying), problem.regulariser_hessian(x)
+        times_hessian = releases.products(problem.hessian_products, x, paying)  # the noisy one, from v to the product
+        diagonal = problem.regulariser_hessian(x)
         starts = releases.directions(d, paying)  # random; Lanczos' method begins with them each time
         while True:
             values, lower_bounds, directions = lanczos(
-                lambda v: times(v) + diagonal * v, starts, steps=count, failure=self.failure
+                lambda v: times_hessian(v) + diagonal * v, starts, steps=count, failure=self.failure
             )
             is_undecided = (values >= -self.tolerance) & (lower_bounds < -self.tolerance)
             if not is_undecided.any() or count >= d:

@@ -33,7 +33,7 @@ from dpviz.families.second_order.methods.releases import (
     State,
 )
 from dpviz.families.second_order.methods.steps import Backtracking, NoisyDerivatives, StepRule
-from dpviz.families.second_order.planning import BudgetSplit, Purpose
+from dpviz.families.second_order.planning import AdditiveBudget, Purpose
 from dpviz.numbers import short
 from dpviz.privacy.accounting.currencies import stated_pure
 from dpviz.privacy.budgets import Budget
@@ -71,7 +71,7 @@ class LineSearch(WholeTable):
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
-        message = self.ladder.refused_with(self.constants)
+        message = self.ladder.conflict_with(self.constants)
         if message:
             raise ValueError(message)
         return self
@@ -89,7 +89,7 @@ class LineSearch(WholeTable):
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
         """Return the plan for a problem with these facts, in which every gradient, Hessian and line search is paid for
         by itself."""
-        budget_split = BudgetSplit.mixed(budget, facts)
+        additive_budget = AdditiveBudget.mixed(budget, facts)
         with_hessian = self.releases_hessians(facts)
         # Parts of an iteration's budget by purpose, up to a common factor.
         weights: dict[Purpose, float] = {"gradient": 1.0, "search": 1.0}
@@ -97,10 +97,10 @@ class LineSearch(WholeTable):
             weights |= {"gradient": 2 * (1 - self.hessian_share), "hessian": 2 * self.hessian_share}
         if self.search_share is not None:  # of the whole: the other weights sum to 2 with Hessians, else to 1
             weights["search"] = (2 if with_hessian else 1) * self.search_share / (1 - self.search_share)
-        lengths, shares = self.lengths(facts), self.shares(facts)
-        phases = planning.split_into_phases(budget_split, lengths, shares, weights, self.carry_over)
+        lengths, shares = self.phase_lengths(facts), self.phase_shares(facts)
+        phases = planning.split_into_phases(additive_budget, lengths, shares, weights, self.carry_over)
         # The ε of a search in each phase, if nothing is carried over. Blindness is that of the first, where runs begin.
-        epsilons = [stated_pure(budget_split.currency, phase.costs["search"]).eps for phase in phases]
+        epsilons = [stated_pure(additive_budget.currency, phase.costs["search"]).eps for phase in phases]
         blindness = self.search(facts).blindness(epsilons[0], gradient_sensitivity=facts.gradient_sensitivity / facts.n)
         notes = self._notes(facts, budget)
         if blindness > 1:
@@ -111,19 +111,19 @@ class LineSearch(WholeTable):
             notes = (*notes, note)
         resolved = {**self._resolved(facts), "search_blindness": blindness}
         schedule = {"search_epsilon": planning.in_each(phases, epsilons)}
-        return planning.filtered_plan(budget_split, phases, facts, budget, resolved, notes, **schedule)
+        return planning.filtered_plan(additive_budget, phases, facts, budget, resolved, notes, **schedule)
 
-    def searching_noise(self, plan: Plan) -> theory.Searching:
+    def search_noise(self, plan: Plan) -> theory.SearchNoise:
         """Return the noise of the line searches of a plan, in the phase that has the most of it."""
         facts = NonconvexFacts.of(plan.facts)
         epsilon = float(plan.schedule["search_epsilon"].min())
         search, with_hessian = self.search(facts), self.releases_hessians(facts)
         candidates = max(len(search.gradient_steps), len(search.curvature_steps) if with_hessian else 0)
-        return theory.Searching(
+        return theory.SearchNoise(
             epsilon,
             sensitivity=facts.gradient_sensitivity / facts.n,  # of a change of f, per unit of length of the step
             candidates=candidates,
-            allowed=search.admissible_noise(with_hessian),
+            allowed_error=search.admissible_noise(with_hessian),
         )
 
     def _step_rule(self, problem: NonconvexRisk, releases: Releases) -> StepRule:
@@ -204,7 +204,7 @@ class TrustRegion(NonconvexMethod):
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
         """Return the function that performs one iteration for the replicates (R',) that take part."""
         analysis, radius = self.analysis(problem.facts), plan.resolved["radius"]
-        measured = NoisyDerivatives(problem, releases, self.hessian_noise, at_state=False)
+        derivatives = NoisyDerivatives(problem, releases, self.hessian_noise, at_state=False)
         stopping_multiplier = math.sqrt(problem.facts.hessian_lipschitz * plan.resolved["target"])
 
         def solve(matrices: np.ndarray, gradients: np.ndarray) -> np.ndarray:
@@ -216,8 +216,8 @@ class TrustRegion(NonconvexMethod):
 
         def move(state: State, rows: np.ndarray) -> None:
             """Move the replicates `rows` (R',) by one iteration, and stop those that meet a stopping rule."""
-            rows, gradients = measured.gradient(state, rows)
-            rows, goes_on, matrices = measured.hessian(state, rows)  # goes_on: which of the old `rows` these are
+            rows, gradients = derivatives.gradient(state, rows)
+            rows, goes_on, matrices = derivatives.hessian(state, rows)  # goes_on: which of the old `rows` these are
             seconds = 3 * eigenvalue_seconds(problem.facts.d)  # with eigenvectors twice as long, and the step
             solution = compute_in_slices(solve, seconds, matrices, gradients[goes_on])
             eigenvalues, multipliers, steps = solution[:, 0], solution[:, 1], solution[:, 2:]
