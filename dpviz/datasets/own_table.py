@@ -236,7 +236,7 @@ def table(
         return _carrying(prepare_users(frame, **declared, user=user), costs)
     if file is None:
         return _carrying(prepare(frame, **declared, **people), costs)
-    # Enough rows may be left of the file where none is left of its first block, so that `_in_blocks` counts them.
+    # No row is dropped yet: too few of the first block may remain where enough of the file do, as `_in_blocks` counts.
     first_upload = prepare(frame, **declared | {"drop_missing": False}, **people).specification
     return _in_blocks(file, first_upload.replaced(missing="drop" if drop_missing else "fill"), frame, costs)
 

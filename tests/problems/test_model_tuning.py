@@ -39,7 +39,7 @@ def test_length_scales_of_the_default_lose_what_the_prototype_lost() -> None:
     box = LengthScales()
     problem = box.build()
     assert isinstance(box.data, ProcessDraws)
-    true = np.log(box.data.drawn()[1])
+    true = np.log(box.data.draw_features()[1])
     assert problem.evaluate({"x": true[None]})["objective"] == pytest.approx(0.0936, abs=5e-5)
     tried = points(problem, 100)
     means = problem._losses(tried).mean(axis=1)

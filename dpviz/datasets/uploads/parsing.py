@@ -199,13 +199,13 @@ def _read_distinct(
         for part in array_slices(texts):
             are_unclear = pyarrow.compute.match_substring_regex(part, _UNCLEAR).to_pylist()
             for text, is_unclear in zip(part.to_pylist(), are_unclear, strict=True):
-                results.append((read if is_unclear else read_text)(text))
+                results.append(read(text) if is_unclear else read_text(text))
         return codes, results
     if series.dtype != object:
         codes, values = pd.factorize(series)
         if pd.api.types.is_datetime64_any_dtype(series.dtype):
-            # As texts, without a fraction of a second that is 0 before their end or zone. Arrow writes them, since
-            # pandas cannot for years beyond its range.
+            # As texts without a fraction of a second that is 0, which the zone (+, - or Z) or the end follows. Arrow
+            # writes them, since pandas cannot for years beyond its range.
             times = pyarrow.array(values).cast(pyarrow.large_string())
             values = pyarrow.compute.replace_substring_regex(times, r"\.0+($|[+Z-])", r"\1").to_pylist()
         return codes, [read(value) for value in values]

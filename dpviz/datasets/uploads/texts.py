@@ -145,9 +145,10 @@ def records(lines: TextRows, separator: str) -> TextRows:
     is_inside = quote_counts.astype(bool)  # true for lines that begin inside a cell in quotes; the last is for the end
     if not is_inside.any():
         return lines
-    merged_rows = TextRows(lines.data, lines.offsets[~is_inside])
+    first_lines = np.flatnonzero(~is_inside)  # the index of each record's first line
+    merged_rows = TextRows(lines.data, lines.offsets[first_lines])
     # Records of several lines. However the quotes of any other are read, it begins and ends with its line.
-    multiline = np.flatnonzero(np.diff(np.flatnonzero(~is_inside)) > 1)
+    multiline = np.flatnonzero(np.diff(first_lines) > 1)
     is_open_at_end = is_inside[-1]
     if is_open_at_end or not _all_match(merged_rows, multiline, _strict_pattern(separator)):
         raise _not_closed()
@@ -162,7 +163,7 @@ def _not_closed() -> UserError:
     )
 
 
-def header_lines(lines: TextRows, separator: str) -> int:
+def count_header_lines(lines: TextRows, separator: str) -> int:
     """Count the lines of the header, which is the first row: several where its cells in quotes hold line breaks.
 
     Raises UserError if the header opens a quote that is not closed, so that no row below can become a part of it.
@@ -280,7 +281,7 @@ def split_header(data: bytes, reading: Reading) -> tuple[list[str], TextRows]:
     if reading.header:
         lines = lines[len(blank_lines(lines)) :]
         if len(lines):
-            count = 1 if reading.rows != "records" else header_lines(lines, reading.separator)
+            count = 1 if reading.rows != "records" else count_header_lines(lines, reading.separator)
             first_row = TextRows(lines.data, lines.offsets[[0, count]])
             if first_row.offsets[1] - first_row.offsets[0] > MAX_LINE_BYTES:
                 raise unreadable(f"A line of it is longer than {MAX_LINE_BYTES:,} bytes.")
