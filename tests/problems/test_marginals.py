@@ -182,7 +182,7 @@ def _scores(problem: MarginalGame) -> Query:
     scores = GradientSums(problem, 3)
     for c in (1.0, 2.0):
         scores.add([(c, x, y)])
-    return scores.y(3 / problem.facts.n)
+    return scores.utilities_y(3 / problem.facts.n)
 
 
 def _block_scores(problem: MarginalGame) -> Query:
@@ -190,7 +190,7 @@ def _block_scores(problem: MarginalGame) -> Query:
     scores = GradientSums(problem, 3)
     scores.add([(1.0, x, y)], slice(0, 2))
     scores.add([(1.0, x, y)], slice(2, 4))
-    return scores.y(1 / 2)
+    return scores.utilities_y(1 / 2)
 
 
 def _gradient(problem: MarginalGame) -> Query:

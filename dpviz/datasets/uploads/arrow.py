@@ -240,7 +240,7 @@ def text_codes(series: "pd.Series") -> "tuple[np.ndarray, pyarrow.Array] | None"
     return indices.fill_null(-1).to_numpy(zero_copy_only=False), texts
 
 
-def mixed(numbers: np.ndarray, texts: "pyarrow.DictionaryArray") -> "pd.Categorical":
+def mixed_column(numbers: np.ndarray, texts: "pyarrow.DictionaryArray") -> "pd.Categorical":
     """Merge numbers and texts of the same n cells into one column.
 
     A number is NaN and a text is null where the cell holds none; a cell that holds neither is missing.
@@ -254,7 +254,7 @@ def mixed(numbers: np.ndarray, texts: "pyarrow.DictionaryArray") -> "pd.Categori
 def _cells(array: "pyarrow.Array", texts: "pyarrow.DictionaryArray | None" = None) -> Any:
     """Return the values of a pandas column for an array; `texts` are those of the same cells, if it has both."""
     if texts is not None:
-        return mixed(array.to_numpy(zero_copy_only=False), texts)
+        return mixed_column(array.to_numpy(zero_copy_only=False), texts)
     if types.is_dictionary(array.type):
         # A Categorical would take more memory: it keeps all its texts as Python objects in a table of hashes.
         return pd.array(array, dtype=pd.ArrowDtype(array.type))

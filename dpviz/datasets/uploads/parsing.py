@@ -137,7 +137,7 @@ def column_numbers(series: "pd.Series") -> np.ndarray:
     if isinstance(series.dtype, pd.CategoricalDtype):
         # Per category and not per row: a long text that is stored once must not be written out for every row.
         categories = series.dtype.categories
-        if all(isinstance(value, float | str) for value in categories):  # a column that `arrow.mixed` has made
+        if all(isinstance(value, float | str) for value in categories):  # a column that `arrow.mixed_column` has made
             texts = pyarrow.array([value if isinstance(value, str) else None for value in categories], "large_string")
             plain_numbers = [value if isinstance(value, float) else np.nan for value in categories]
             values = np.where(texts.is_null().to_numpy(zero_copy_only=False), plain_numbers, text_numbers(texts))

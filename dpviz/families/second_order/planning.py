@@ -208,7 +208,7 @@ def assumptions(facts: NonconvexFacts) -> tuple[str, ...]:
     if not facts.assumed:
         return ()
     constants = ", ".join(
-        f"{constant.symbol} = {short(constant.declared)} where {short(constant.follows)} follows"
+        f"{constant.symbol} = {short(constant.declared)} where {short(constant.implied)} follows"
         for constant in facts.assumed
     )
     note = (

@@ -512,7 +512,7 @@ class GradientSums:
         self._x += total_x
         self._y += total_y
 
-    def x(self, weight: float) -> Query:
+    def utilities_x(self, weight: float) -> Query:
         """Return the query of -Σ ∇ₓF (R, d_x), the utilities of the minimising player's vertices.
 
         weight : the declared total weight of a row, from which the sensitivity follows. Raises ValueError if a row
@@ -521,8 +521,11 @@ class GradientSums:
         self._check_weight(weight)
         return Query(-self._x, 2 * self._game.facts.oscillation_x * weight, "range")
 
-    def y(self, weight: float) -> Query:
-        """Return the query of +Σ ∇ᵧF (R, d_y), the utilities of the maximising player's vertices, as `x` does."""
+    def utilities_y(self, weight: float) -> Query:
+        """Return the query of +Σ ∇ᵧF (R, d_y), the utilities of the maximising player's vertices.
+
+        weight : as in `utilities_x`.
+        """
         self._check_weight(weight)
         return Query(self._y.copy(), 2 * self._game.facts.oscillation_y * weight, "range")
 

@@ -85,9 +85,8 @@ class Marginals:
 
     def cell(self, query: int) -> str:
         """Return the name of the cell that a query counts, given its index, without building those of the others."""
-        table, part = next(
-            (table, part) for table, part in zip(self.tables, self.slices, strict=True) if query < part.stop
-        )
+        number = next(number for number, part in enumerate(self.slices) if query < part.stop)
+        table, part = self.tables[number], self.slices[number]
         indices = np.unravel_index(query - part.start, [self._sizes[column] for column in table])
         categories_of_cell = []
         for column, index in zip(table, indices, strict=True):
@@ -299,12 +298,12 @@ class MarginalGame(SlicedGame):
         """
         return Query(np.abs(self._truth - answers), 2 / self.facts.n, "range")
 
-    def answer(self, chosen: np.ndarray, norm: Norm) -> Query:
+    def answer(self, indices: np.ndarray, norm: Norm) -> Query:
         """Return the query of the true answer (R,) to one query per replicate, in ℓ1 or ℓ2.
 
-        chosen : (R,) its index, which must have been released.
+        indices : (R,) of these queries; they must have been released.
         """
-        return Query(self._truth[0][chosen], 1 / self.facts.n, norm)
+        return Query(self._truth[0][indices], 1 / self.facts.n, norm)
 
     def marginal_tables(self, replicates: int) -> Query:
         """Return the query of the cells of all marginal tables, A p_S (R, q), the same for all R replicates, in ℓ2.
@@ -392,13 +391,13 @@ def synthetic_table(marginals: Marginals, shares: np.ndarray, rows: int, without
             title="Nothing is left without “other”",
         )
     generator = np.random.default_rng(SEED)
-    draws = np.array([_systematic(allowed_shares, rows, generator) for _ in range(1 + _RESERVES)])
-    counts = _exchanged(marginals, marginals.answers(allowed_shares[None] / allowed_shares.sum()), draws)
+    draws = np.array([_systematic_sample(allowed_shares, rows, generator) for _ in range(1 + _RESERVES)])
+    counts = _exchange_rows(marginals, marginals.answers(allowed_shares[None] / allowed_shares.sum()), draws)
     differences = marginals.answers((counts / rows - shares)[None])
     return SyntheticTable(counts, float(np.abs(differences).max()))
 
 
-def _systematic(shares: np.ndarray, rows: int, generator: np.random.Generator) -> np.ndarray:
+def _systematic_sample(shares: np.ndarray, rows: int, generator: np.random.Generator) -> np.ndarray:
     """Draw counts (|Z|,) that sum to `rows`, each with mean rows × share and less than 1 away from it.
 
     The shares are intervals in a row, and a count is the number of points of a regular grid, shifted at random, in its
@@ -413,7 +412,7 @@ def _systematic(shares: np.ndarray, rows: int, generator: np.random.Generator) -
     return counts
 
 
-def _exchanged(marginals: Marginals, target: np.ndarray, draws: np.ndarray) -> np.ndarray:
+def _exchange_rows(marginals: Marginals, target: np.ndarray, draws: np.ndarray) -> np.ndarray:
     """Return the first of the draws of counts (k, |Z|), with rows exchanged as long as that brings its marginals closer
     to `target` (1, q), in ℓ2. Every count stays between the smallest and the largest of the draws.
 

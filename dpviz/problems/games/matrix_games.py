@@ -104,9 +104,10 @@ class MatrixGameProblem(Game):
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         """Compute the duality gaps (R,) on the data and in the population."""
         x, y = output["x"], output["y"]
-        products = self._payoffs(x, y)
-        gaps = (bilinear_gap(pair) for pair in (products, self._payoffs.population(x, y)))
-        return dict(zip((metric.name for metric in self.metrics), gaps, strict=True))
+        return {
+            DUALITY_GAP.name: bilinear_gap(self._payoffs(x, y)),
+            POPULATION_GAP.name: bilinear_gap(self._payoffs.population(x, y)),
+        }
 
     def payoffs(self, replicates: int) -> Query:
         """Return the query of the matrix A (R, d_x, d_y), the same for all R replicates, in ℓ2.
@@ -285,7 +286,7 @@ class MeanProducts:
         with self._lock:
             missing = np.array([vertex for vertex in vertices.tolist() if vertex not in self._cached], dtype=np.intp)
             if len(missing):  # `cross` counts Σᵢ uᵢ vᵢⱼ for each index j
-                self._cached |= zip(missing.tolist(), self._u.cross(self._v, missing), strict=True)
+                self._cached.update(zip(missing.tolist(), self._u.cross(self._v, missing), strict=True))
             for vertex in vertices.tolist():
                 self._cached.move_to_end(vertex)  # the first ones are dropped first
             columns = np.stack([self._cached[vertex] for vertex in vertices.tolist()])

@@ -96,9 +96,10 @@ class QuadraticGameProblem(Game):
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         """Compute the duality gaps (R,) on the data and in the population."""
         x, y = output["x"], output["y"]
-        on_data, in_population = self._payoffs(x, y), self._payoffs.population(x, y)
-        gaps = (quadratic_gap(x, y, products, self._curvatures) for products in (on_data, in_population))
-        return dict(zip((metric.name for metric in self.metrics), gaps, strict=True))
+        return {
+            DUALITY_GAP.name: quadratic_gap(x, y, self._payoffs(x, y), self._curvatures),
+            POPULATION_GAP.name: quadratic_gap(x, y, self._payoffs.population(x, y), self._curvatures),
+        }
 
 
 def quadratic_gap(x: np.ndarray, y: np.ndarray, products: Pair, curvatures: tuple[float, float]) -> np.ndarray:

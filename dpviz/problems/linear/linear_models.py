@@ -65,8 +65,8 @@ class LeastSquares(LinearModel):
         (rows, caps, shortened), targets = _regression(self, tables)
         if self.clip is None or self.clipping == "rows":
             # The clip is R₁ in the ℓ1 and R₂ in the ℓ2 norm. A row u, of norm R at most, may have slopes to R/‖u‖ ≥ 1.
-            largest_slopes = (self.feature_radius(norm) / norms(rows, norm) for norm in BOTH_NORMS)
-            caps = np.maximum(np.minimum(*largest_slopes), 1.0)  # less than 1 by rounding only
+            l1_caps, l2_caps = (self.feature_radius(norm) / norms(rows, norm) for norm in BOTH_NORMS)
+            caps = np.maximum(np.minimum(l1_caps, l2_caps), 1.0)  # less than 1 by rounding only
         return RegressionProblem(self, rows, caps, targets, shortened=shortened, guess=_median_error(targets))
 
 
@@ -108,7 +108,7 @@ class HuberRegression(LinearModel):
         (rows, caps, shortened), targets = _regression(self, tables)
         # The Huber loss is the squared loss whose slope is clipped at δ.
         caps, guess = np.minimum(caps, self.threshold), _median_error(targets)
-        return HuberProblem(self, rows, caps, targets, steep=self.threshold, shortened=shortened, guess=guess)
+        return HuberProblem(self, rows, caps, targets, steepest=self.threshold, shortened=shortened, guess=guess)
 
 
 class RegressionProblem(LinearProblem):
@@ -279,7 +279,7 @@ class LogisticProblem(LinearProblem):
         n, regulariser = self.facts.n, self._regularisation * (x**2).sum(axis=1)
         return loss / n + regulariser, total, (1 + signs / n) / 2
 
-    def correct(self, x: np.ndarray) -> np.ndarray:
+    def correct_share(self, x: np.ndarray) -> np.ndarray:
         _, _, correct_share = self.sums(clip_finite(x))
         return correct_share
 
