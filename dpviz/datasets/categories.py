@@ -154,7 +154,8 @@ class CategoricalBundled(CategoricalSpecification):
     public: ClassVar[bool] = True
 
     def facts(self) -> CategoricalFacts:
-        return CategoricalFacts(20_190, (*((name, labels) for name, _, _, labels in _INSURANCE), _HEALTH))
+        columns = [(name, categories) for name, _, _, categories in _INSURANCE]
+        return CategoricalFacts(20_190, (*columns, _HEALTH))
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray]:
         """Return the codes (n, columns): each source column is cut into categories at its edges."""
