@@ -31,7 +31,7 @@ def plain(problem: LinearProblem, x: np.ndarray, rows: np.ndarray) -> np.ndarray
     arguments = problem._rows[rows] @ x
     if problem._offsets is not None:
         arguments -= problem._offsets[rows]
-    slopes = problem.slopes(arguments, None if problem._caps is None else problem._caps[rows])
+    slopes = problem.negative_slopes(arguments, None if problem._caps is None else problem._caps[rows])
     return -(slopes @ problem._rows[rows]) / len(rows)
 
 

@@ -43,7 +43,7 @@ def small(kind: type[NonconvexModel], **settings) -> NonconvexRisk:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_constants_are_the_largest_values_of_the_derivatives(kind: type[NonconvexModel]) -> None:
     risk = kind.risk
-    slopes = -risk.slopes(LINE.copy(), None)
+    slopes = -risk.negative_slopes(LINE.copy(), None)
     bends = risk.curvatures(LINE.copy())
     thirds = np.gradient(bends, STEP)
     assert np.gradient(risk.losses(LINE), STEP)[1:-1] == pytest.approx(slopes[1:-1], abs=1e-5)

@@ -5,7 +5,6 @@ It looks at the data: for the uploader's eyes, not private. No part of it is use
 
 import csv
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
@@ -138,10 +137,14 @@ def _detect_ends(data: bytes, reading: Reading, is_given: bool) -> tuple[Reading
     # Left are records that the user has chosen, and a text of which the unit is to be detected.
     by_line, by_record = reading.replaced(rows="lines"), reading.replaced(rows="records")
     _, lines_as_rows = split_header(data, by_line)
-    with suppress(UserError):  # raised where a quote is not closed; then a row is a line
+    try:
         _, records_as_rows = split_header(data, by_record)
-        if len(records_as_rows) < len(lines_as_rows) or is_given:
-            return by_record, []
+    except UserError:  # a quote is not closed: then a row is a line
+        is_by_record = False
+    else:
+        is_by_record = is_given or len(records_as_rows) < len(lines_as_rows)
+    if is_by_record:
+        return by_record, []
     if has_unclosed_quote(lines, reading.separator):
         return by_line, ['A " is opened in some line and not closed: every line is read as a row.']
     return by_line, []

@@ -321,22 +321,22 @@ def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_colum
 
 def _read_column(
     file: "pyarrow.parquet.ParquetFile",
-    file_name: str,
+    name_in_file: str,
     name: str,
     column: ColumnBuilder,
     *,
     max_text_bytes: int,
     rows: int,
 ) -> ColumnBuilder:
-    """Read the column that a file calls `file_name`, in batches of `rows` rows; add them to `column` and return it.
+    """Read the column that a file calls `name_in_file`, in batches of `rows` rows; add them to `column` and return it.
 
     name : of the column, for errors. Raises UserError for more than `max_text_bytes` bytes of text.
     """
     # Only a damaged file has more batches than these.
     max_batches = file.metadata.num_rows // rows + 1 + file.metadata.num_row_groups
-    batches = islice(file.iter_batches(rows, columns=[file_name]), max_batches)
+    batches = islice(file.iter_batches(rows, columns=[name_in_file]), max_batches)
     # Arrow takes a name for a path, so that it may deliver "a.b" along with "a".
-    for part in _gather(batch.column(batch.schema.get_field_index(file_name)) for batch in batches):
+    for part in _gather(batch.column(batch.schema.get_field_index(name_in_file)) for batch in batches):
         column.add(to_plain_array(part, name))
         if column.text_bytes > max_text_bytes:
             raise too_big(f"Unpacked, its texts take more than {limits.MAX_TEXT_BYTES // 1_000_000} MB.")

@@ -231,11 +231,11 @@ def text_numbers(texts: "pyarrow.Array") -> np.ndarray:
 
     Python reads only the texts that could be numbers and that Arrow does not read.
     """
-    is_regular, values = parse_plain_numbers(texts)
+    is_plain, values = parse_plain_numbers(texts)
     is_long, _, long_values = parse_long_integers(texts)
     values = np.where(np.isnan(values), long_values, values)
     may_be_number = pyarrow.compute.match_substring_regex(texts, _UNCLEAR)
-    is_unclear = pyarrow.compute.and_not(may_be_number, pyarrow.compute.or_(is_regular, is_long)).fill_null(False)
+    is_unclear = pyarrow.compute.and_not(may_be_number, pyarrow.compute.or_(is_plain, is_long)).fill_null(False)
     values[is_unclear.to_numpy(zero_copy_only=False)] = [
         as_number(text) for part in array_slices(texts.filter(is_unclear)) for text in part.to_pylist()
     ]

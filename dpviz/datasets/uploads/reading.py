@@ -136,7 +136,7 @@ def read_cells(texts: "pyarrow.Array", reading: Reading) -> "tuple[np.ndarray, p
         numbers.append(np.array([result if isinstance(result, float) else np.nan for result in results]))
         part_labels = [None if isinstance(result, float) else result for result in results]
         labels.append(pyarrow.array(part_labels, labels[0].type))
-    odd_values[:-1][is_unclear.to_numpy(zero_copy_only=False)] = np.concatenate(numbers)
+    odd_values[:-1][is_unclear.to_numpy(zero_copy_only=False)] = np.concatenate(numbers)  # through a view
     codes = odd.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     odd_texts = compute.if_else(is_long, long_labels, odd.dictionary)
     odd_texts = as_texts(compute.replace_with_mask(odd_texts, is_unclear, pyarrow.concat_arrays(labels)))

@@ -61,6 +61,7 @@ class TextRows:
         """Yield all rows in blocks of `rows` rows; where rows are long, of fewer, with _BLOCK_BYTES bytes at most."""
         start = 0
         while start < len(self):
+            # The last row limit that is at most _BLOCK_BYTES away.
             stop_by_bytes = int(np.searchsorted(self.offsets, self.offsets[start] + _BLOCK_BYTES, side="right")) - 1
             stop = min(max(start + 1, stop_by_bytes), start + rows, len(self))
             yield self[start:stop]
@@ -212,12 +213,13 @@ def columns_of(rows: TextRows, separator: str, width: int) -> "tuple[list[pyarro
     separators = compute.count_substring(texts, separator).to_numpy(zero_copy_only=False)
     is_plain = ~has_quotes & (separators == width - 1) & (np.diff(rows.offsets) <= MAX_LINE_BYTES)
     plain_cells = compute.split_pattern(texts.filter(pyarrow.array(is_plain)), separator).flatten()  # row after row
-    plain_indices = pyarrow.array(np.cumsum(is_plain) - 1, mask=~is_plain)  # of each row among the plain ones
+    # For each row its index among the plain ones, null if it is none.
+    plain_indices = pyarrow.array(np.cumsum(is_plain) - 1, mask=~is_plain)
     other_columns, wide_count = _read_by_column(rows, np.flatnonzero(~is_plain), separator, width)
     columns = []
     for column, other_cells in enumerate(other_columns):
         cells = plain_cells.take(pyarrow.array(np.arange(column, len(plain_cells), width)))
-        # Each plain row takes its cell; the other rows, where `take` gives null, the next of `other_cells`.
+        # Each plain row takes its cell; each other row, where `take` gives null, takes the next of `other_cells`.
         columns.append(compute.replace_with_mask(cells.take(plain_indices), pyarrow.array(~is_plain), other_cells))
     return columns, wide_count
 
@@ -226,8 +228,8 @@ def _read_by_column(
     rows: TextRows, indices: np.ndarray, separator: str, width: int
 ) -> "tuple[list[pyarrow.Array], int]":
     """Read the rows at `indices` with `csv`; return cells by column and the number of wide rows, as `columns_of`."""
-    # By column, the cells of every part; an empty array comes first, so that there is one to join without any row.
-    parts: list[list[pyarrow.Array]] = [[pyarrow.array([], pyarrow.large_string())] for _ in range(width)]
+    # For each column its arrays of cells; an empty array comes first, so that there is one to join without any row.
+    arrays_of_columns: list[list[pyarrow.Array]] = [[pyarrow.array([], pyarrow.large_string())] for _ in range(width)]
     wide_count, empty_row = 0, [""] * width
     for start in range(0, len(indices), _PART):
         table = []
@@ -237,9 +239,10 @@ def _read_by_column(
                 wide_count += is_wide
                 cells = empty_row if is_wide else (cells + empty_row)[:width]  # filled up with empty cells
             table.append(cells)
-        for part, column in zip(parts, zip(*table, strict=True), strict=True):
-            part.append(pyarrow.array(column, pyarrow.large_string()))
-    return [pyarrow.concat_arrays(part) for part in parts], wide_count
+        columns = zip(*table, strict=True)
+        for arrays, column in zip(arrays_of_columns, columns, strict=True):
+            arrays.append(pyarrow.array(column, pyarrow.large_string()))
+    return [pyarrow.concat_arrays(arrays) for arrays in arrays_of_columns], wide_count
 
 
 def _read_rows(rows: TextRows, indices: np.ndarray, separator: str) -> list[list[str]]:

@@ -390,7 +390,9 @@ def read_rows(
     columns = list(zip(names, bounds, strict=True))
     if target is not None and target_range is not None:
         columns.append((target, target_range))  # at the position of the label
-    unusable_counts, constant_names, empty_names = {}, list[str](), list[str]()  # the lists hold quoted names
+    unusable_counts: dict[str, int] = {}
+    constant_names: list[str] = []  # quoted, like the next ones
+    empty_names: list[str] = []
     for position, (name, (low, high)) in enumerate(columns):
         values = column_numbers(frame[name])
         is_unusable = ~np.isfinite(values)

@@ -206,7 +206,7 @@ class GroupLossGame(GroupedGame):
     @cached_property
     def fairest(self) -> np.ndarray:
         """The model (1, 2d) for which the largest of the groups' mean losses is smallest."""
-        return self._minimise_maximum(self._to_means)
+        return self._minimise_maximum(self._mean_factors)
 
     @cached_property
     def best_on_average(self) -> np.ndarray:
@@ -235,11 +235,11 @@ class GroupLossGame(GroupedGame):
         for _ in range(300):  # a limit, so that the search ends even if rounding keeps both bounds apart
             if best_losses.max() - lower <= _OPTIMUM_TOLERANCE:
                 break
+            weights = y * scale  # y_h s_h; the default of the function binds those of this round
             certified = minimise_on_simplex(
-                # The default binds this round's weights y_h s_h to the function.
-                lambda u, active, y=y * scale: self._value_and_gradient(u, y[active]),  # type: ignore[misc]
+                lambda u, active, weights=weights: self._value_and_gradient(u, weights[active]),  # type: ignore[misc]
                 models[-1:],
-                self._curvature(y * scale),
+                self._curvature(weights),
                 tolerance=_OPTIMUM_TOLERANCE / 4,  # so that φ(y) is known better than the loop has to know the maximum
             )
             lower = max(lower, float(certified.lower[0]))
@@ -438,7 +438,7 @@ class LossMatrixGame(GroupedGame):
 
     @property
     def fairest(self) -> np.ndarray:
-        return equilibrium(self._matrix * self._to_means).x[None]
+        return equilibrium(self._matrix * self._mean_factors).x[None]
 
     @property
     def best_on_average(self) -> np.ndarray:

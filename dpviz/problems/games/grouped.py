@@ -181,7 +181,7 @@ class GroupedGame(SlicedGame):
         return np.nanmax(self.mean_losses(x)[:, :-1], axis=1)
 
     @property
-    def _to_means(self) -> np.ndarray:
+    def _mean_factors(self) -> np.ndarray:
         """The factors (G,) that turn `group_losses` into mean losses; 0 for a group without rows."""
         return np.where(self.counts > 0, self.shares / np.maximum(self.actual_shares, 1e-300), 0.0)  # avoids 0/0
 

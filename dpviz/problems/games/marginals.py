@@ -57,9 +57,9 @@ class Marginals:
         self.queries = int(ends[-1])
 
     @property
-    def cells_touched(self) -> int:
-        """Count of numbers that `answers` and `transposed` together process for one histogram: the sizes of all partial
-        sums, twice."""
+    def summed_numbers(self) -> int:
+        """Count of the numbers that `answers` and `transposed` together add up for one histogram: the sizes of all
+        partial sums, twice."""
 
         def count(kept: int, column: int, missing: int) -> int:
             """Count the numbers of partial sums in which the columns before `column` that are kept have `kept` cells.
@@ -188,13 +188,11 @@ class MarginalQueries(GameSpecification):
         """Return the facts. A row with the domain point z has the gradients ∇ₓ = -Aᵀw with w = y⁺ - y⁻, and
         ∇ᵧ = ±(a - Ax), where a in {0, 1}^q is the column of A for z.
 
-        Oscillation: the largest difference between coordinates of one row's gradient. Range: that between coordinates
-        of a change, from one neighbour to the other, or from one point to another. ∇ₓ reads no data: its oscillation is
-        0. Its range is 1: between two points of the domain each term of Σ_j w_j [z in cell j] changes by at most |w_j|,
-        and ‖w‖₁ ≤ 1.
+        Oscillation and range : as in `GameFacts`. ∇ₓ reads no data: its oscillation is 0. Its range is 1: between two
+        points of the domain each term of Σ_j w_j [z in cell j] changes by at most |w_j|, and ‖w‖₁ ≤ 1.
         ∇ᵧ depends on the row through ±a only, which is ±(a - ½) plus a constant that cancels between neighbours. So its
-        oscillation is 1, and replacing the row changes scores by ±(a - a'), a range of 2. The range of ∇ᵧF is
-        2 max_j |A(p_S - x)|_j ≤ 2. All these numbers are attained.
+        oscillation is 1: replacing the row changes scores by ±(a - a'), whose coordinates differ by at most 2. The
+        range of ∇ᵧF is 2 max_j |A(p_S - x)|_j ≤ 2. All these numbers are attained.
         """
         data, marginals = self.data.facts(), self.marginals()
         d_x, d_y = data.domain_size, 2 * marginals.queries
@@ -213,7 +211,7 @@ class MarginalQueries(GameSpecification):
             smoothness=1.0,
             tables=len(marginals.tables),
             largest_gap=2.0,  # F is within ±1
-            products=_PRODUCTS_PER_CELL * marginals.cells_touched,
+            products=_PRODUCTS_PER_CELL * marginals.summed_numbers,
             table_bytes=(8.0 * data.d + 24.0) * data.n,  # of each row d codes, as they are loaded, and 3 numbers
         )
 
@@ -313,15 +311,13 @@ class MarginalGame(SlicedGame):
         sensitivity = math.sqrt(2 * len(self.marginals.tables)) / self.facts.n
         return Query(np.broadcast_to(self._truth, (replicates, self.marginals.queries)), sensitivity, "l2")
 
-    def from_marginals(self, noisy: np.ndarray) -> np.ndarray:
-        """Compute answers (R, q) from noisy tables (R, q), at no cost in privacy: each table is replaced by the nearest
-        distribution, in ℓ2.
+    def nearest_distributions(self, noisy: np.ndarray) -> np.ndarray:
+        """Return for the cells (R, q) of noisy tables those of the nearest distributions, in ℓ2; no cost in privacy.
 
-        That is never further from the true table than the noisy one, because the true table is a distribution, too.
+        They are never further from the true tables than the noisy ones, because the true ones are distributions, too.
         """
 
         def nearest(tables: np.ndarray) -> np.ndarray:
-            """Return for the cells (R, q) of all tables the nearest distribution of each table."""
             return np.concatenate([project_to_simplex(tables[:, cells]) for cells in self.marginals.slices], axis=1)
 
         return compute_in_slices(nearest, self.facts.seconds, noisy)

@@ -269,17 +269,19 @@ class MeanProducts:
             has_few = 2 * len(used) < len(self.columns)  # else to copy them would take longer than it saves
             return weights[:, used] @ self.columns[used] if has_few else weights @ self.columns
         start, stop = self._u.span(rows)
-        if len(used) <= _FEW and rows is not None:  # nothing is cached: a block is used once
-            return weights[:, used] @ self._u.cross(self._v, used, rows) / (stop - start)  # `cross`: columns of m M
+        m = stop - start
+        if rows is not None and len(used) <= _FEW:  # nothing is cached: a block is used once
+            columns = self._u.cross(self._v, used, rows)  # of m M
+            return weights[:, used] @ columns / m
         if rows is None and sum(vertex not in self._cached for vertex in used.tolist()) <= _FEW:
             total = np.zeros((len(weights), self._u.d))  # n M w, from the columns of n M, a block of them at a time
             for first in range(0, len(used), _AT_ONCE):
                 checkpoint()
                 block = used[first : first + _AT_ONCE]
                 total += weights[:, block] @ self._counted_columns(block)
-            return total / self._u.n
+            return total / m
         v_mixed = self._v.mix(weights, rows)  # ⟨vᵢ, w⟩ for every row
-        return self._u.inner(v_mixed, rows) / (stop - start)  # `inner`: Σᵢ uᵢ⟨vᵢ, w⟩
+        return self._u.inner(v_mixed, rows) / m  # `inner`: Σᵢ uᵢ⟨vᵢ, w⟩
 
     def _counted_columns(self, vertices: np.ndarray) -> np.ndarray:
         """Return the columns of n M over all rows with these indices, (k, d) int32, from the cache or counted now."""

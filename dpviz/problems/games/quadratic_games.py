@@ -148,9 +148,14 @@ class CurvedGame(RecordsGame):
         return self
 
     def facts(self) -> GameFacts:
-        # largest_gap: the product is within ±1, and each of the two halves of squares is between 0 and ½.
-        smoothness = {name: 1.0 for name in ("smoothness", "smoothness_x", "smoothness_y")}
-        facts = self._facts(oscillation=4.0, lipschitz=2.0, largest_gap=3.0, **smoothness)
+        facts = self._facts(
+            oscillation=4.0,
+            lipschitz=2.0,
+            largest_gap=3.0,  # the product is within ±1, and each of the two halves of squares is between 0 and ½
+            smoothness=1.0,
+            smoothness_x=1.0,
+            smoothness_y=1.0,
+        )
         n, d_x, d_y = facts.n, facts.d_x, facts.d_y
         squares = d_x**2 + d_y**2  # entries of both players' second moments, in addition to the payoffs
         # The bits of p and q, the moments, and two more matrices of the larger player while they are computed.

@@ -54,7 +54,7 @@ class LinearSums(ABC):
 
     @staticmethod
     @abstractmethod
-    def slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+    def negative_slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
         """Return -φ' (R, b) at the arguments (R, b) of b rows, clipped to [-cap, cap] with the caps (b,) of these rows.
 
         All values are finite. The result may overwrite the arguments.
@@ -112,10 +112,10 @@ class LinearSums(ABC):
         replicate."""
         total = np.zeros_like(x)
         for part, rows, arguments, caps in self._blocks(x):
-            slopes = self.slopes(arguments, caps)
+            negative_slopes = self.negative_slopes(arguments, caps)
             if marked is not None:
-                slopes *= marked[:, part]  # slopes are finite, so those of the other rows become exactly 0
-            total += slopes @ rows
+                negative_slopes *= marked[:, part]  # they are finite, so those of the other rows become exactly 0
+            total += negative_slopes @ rows
         return total
 
     def _batch_sum(self, x: np.ndarray, indices: np.ndarray, taken: np.ndarray | None) -> np.ndarray:
@@ -135,10 +135,10 @@ class LinearSums(ABC):
             np.matmul(rows, x[:, :, None], out=arguments[:, :, None])
             if self._offsets is not None:
                 arguments -= self._offsets[part]
-            slopes = self.slopes(arguments, None if self._caps is None else self._caps[part])
+            negative_slopes = self.negative_slopes(arguments, None if self._caps is None else self._caps[part])
             if taken is not None:
-                slopes *= taken[:, start : start + size]
-            total += np.matmul(slopes[:, None, :], rows)[:, 0]
+                negative_slopes *= taken[:, start : start + size]
+            total += np.matmul(negative_slopes[:, None, :], rows)[:, 0]
         return total
 
     def _check_rows(self, indices: np.ndarray | None, marked: np.ndarray | None) -> None:
@@ -535,8 +535,8 @@ class LinearProblem(LinearSums, base.SmoothProblem):
                 "objective_gap": objective - self.optimum,
                 "objective": objective,
                 "gradient_norm": np.linalg.norm(self._gradient(x, total), axis=1),
-                self.metrics[-2].name: measure,
-                self.metrics[-1].name: np.full(len(x), self.guess),
+                self.metrics[-2].name: measure,  # such as the accuracy
+                self.metrics[-1].name: np.full(len(x), self.guess),  # the same for always guessing the majority
             }
 
     def prepare(self) -> None:

@@ -126,7 +126,7 @@ class RegressionProblem(LinearProblem):
     )
 
     @staticmethod
-    def slopes(residuals: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+    def negative_slopes(residuals: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
         """Return -φ' = -r (R, b) for residuals r (R, b), clipped to [-cap, cap] with the caps (b,), in place."""
         np.negative(residuals, out=residuals)
         return residuals if caps is None else np.clip(residuals, -caps, caps, out=residuals)
@@ -145,7 +145,7 @@ class RegressionProblem(LinearProblem):
         for _, rows, residuals, caps in self._blocks(x):
             loss += _huber(residuals, caps).sum(axis=1)
             error += np.abs(residuals).sum(axis=1)
-            total += self.slopes(residuals, caps) @ rows  # last, as it overwrites the residuals
+            total += self.negative_slopes(residuals, caps) @ rows  # last, as it overwrites the residuals
         n, regulariser = self.facts.n, self._regularisation * (x**2).sum(axis=1)
         return loss / n + regulariser, total, error / n / 2
 
@@ -245,7 +245,7 @@ class LogisticProblem(LinearProblem):
     )
 
     @staticmethod
-    def slopes(margins: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+    def negative_slopes(margins: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
         """Return min(σ(-s), cap) (R, b) for margins s (R, b), with σ(t) = 1/(1 + e^-t): minus the derivative of the
         loss, clipped. The result overwrites the margins."""
         np.exp(margins, out=margins)  # overflow to inf is correct: that slope is 0
@@ -256,9 +256,9 @@ class LogisticProblem(LinearProblem):
     @staticmethod
     def curvatures(margins: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
         """Return the second derivatives σ(s)(1 - σ(s)) (R, b) at margins s (R, b), 0 below the `_knee` of the cap."""
-        unclipped = 1.0 if caps is None else margins >= _knee(caps)  # before `slopes` overwrites the margins
-        slopes = LogisticProblem.slopes(margins, None)
-        return np.asarray(slopes * (1 - slopes) * unclipped)
+        unclipped = 1.0 if caps is None else margins >= _knee(caps)  # first, as the next line overwrites the margins
+        sigma = LogisticProblem.negative_slopes(margins, None)  # σ(-s)
+        return np.asarray(sigma * (1 - sigma) * unclipped)
 
     def sums(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Compute F(x) (R,), Σ -φ' v (R, d) and the share of correctly classified rows (R,) at x (R, d), in one pass
@@ -275,7 +275,7 @@ class LogisticProblem(LinearProblem):
             for _, rows, margins, caps in self._blocks(x):
                 loss += _losses(margins, caps).sum(axis=1)
                 signs += np.sign(margins).sum(axis=1)
-                total += self.slopes(margins, caps) @ rows  # last, as it overwrites the margins
+                total += self.negative_slopes(margins, caps) @ rows  # last, as it overwrites the margins
         n, regulariser = self.facts.n, self._regularisation * (x**2).sum(axis=1)
         return loss / n + regulariser, total, (1 + signs / n) / 2
 

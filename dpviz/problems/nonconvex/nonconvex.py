@@ -119,7 +119,7 @@ class LogisticRisk(NonconvexRisk):
         return result
 
     @staticmethod
-    def slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+    def negative_slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
         """Return σ(-t) = -φ'(t)."""
         np.exp(arguments, out=arguments)  # overflow to inf is correct: that slope is 0
         arguments += 1.0
@@ -152,7 +152,7 @@ class SigmoidRisk(NonconvexRisk):
         return 0.5 - 0.5 * np.tanh(arguments / 2)
 
     @staticmethod
-    def slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+    def negative_slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
         """Return σ(t)(1 - σ(t)) = -φ'(t); `caps` is None, as no slope is clipped."""
         bell, _ = _bell(arguments)
         return bell
@@ -187,7 +187,7 @@ class RobustRisk(NonconvexRisk):
         return 0.5 / (1 + arguments * arguments) - 0.5  # = -u²/(2(1 + u²))
 
     @staticmethod
-    def slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+    def negative_slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
         """Return u/(1 + u²)² = -φ'(u); `caps` is None, as no slope is clipped."""
         inverse = 1 / (1 + arguments * arguments)
         return arguments * inverse * inverse
@@ -319,14 +319,14 @@ class NonconvexModel(base.ProblemSpecification):
     def facts(self) -> NonconvexFacts:
         """Return the public facts: constants that hold for every data set, unless the user declares others."""
         data, start, risk, penalty = self.data.facts(), self.starting_point(), self.risk, self.penalty
-        # Bounds on φ'' (low, high) and on the penalty's second derivatives (down, up), for any row and at any point.
-        (low, high), (down, up) = risk.curvature_range, penalty.curvature_range
+        # Bounds on φ'' and on the second derivatives of the penalty, for any row and at any point.
+        (low, high), (penalty_low, penalty_high) = risk.curvature_range, penalty.curvature_range
         # A replaced row changes n times the mean Hessian by a xxᵀ - b zzᵀ with a, b in [low, high] and ‖x‖, ‖z‖ ≤ 1.
         # ‖a xxᵀ - b zzᵀ‖² = a² + b² - 2ab ⟨x, z⟩² is largest for x ⊥ z if a and b have one sign, else for x = z.
         hessian_sensitivity = max(math.sqrt(2) * max(-low, high), high - low)
         (smallest_loss,), (largest_loss,) = risk.extremes(np.linalg.norm(start, axis=1))
         # Constants that hold for every data set: G, M and Γ. The last is f(x₀) - inf f, as φ ≥ floor and r ≥ 0.
-        smoothness, hessian_lipschitz = high + up, risk.third + penalty.third
+        smoothness, hessian_lipschitz = high + penalty_high, risk.third + penalty.third
         largest_gap = float(largest_loss + penalty.value(start)[0]) - risk.floor
         unpaid_gap = self.gap if self.gap_cost is None else None  # a gap that was released is no assumption
         constants = (  # symbol, declared value if there is one, and the value that holds for every data set
@@ -342,12 +342,13 @@ class NonconvexModel(base.ProblemSpecification):
             loss=risk.loss,
             gradient_sensitivity=2 * risk.steepest,
             hessian_sensitivity=2 * math.sqrt(data.d) if self.hessian_bound == "spectral" else hessian_sensitivity,
-            # Its change a xxᵀ - b zzᵀ has eigenvalues within ±(high - low), so none of its own moves further (Weyl).
+            # The Hessian's change a xxᵀ - b zzᵀ has eigenvalues within ±(high - low), so that no eigenvalue of the
+            # Hessian moves further (Weyl's inequality).
             curvature_sensitivity=high - low,
             value_range=float(largest_loss - smallest_loss),
             smoothness=smoothness if self.smoothness is None else self.smoothness,
             hessian_lipschitz=hessian_lipschitz if self.hessian_lipschitz is None else self.hessian_lipschitz,
-            curvature_floor=low + down,
+            curvature_floor=low + penalty_low,
             gap=largest_gap if self.gap is None else self.gap,
             lowest=risk.floor,
             start=() if self.start == "zero" else tuple(start[0].tolist()),

@@ -339,7 +339,7 @@ class NonconvexRisk(LinearSums, Problem):
         for _, rows, arguments, _ in self._blocks(x):
             loss += self.losses(arguments).sum(axis=1)
             with np.errstate(over="ignore"):
-                total += self.slopes(arguments, caps=None) @ rows  # last, as it overwrites the arguments
+                total += self.negative_slopes(arguments, caps=None) @ rows  # last, as it overwrites the arguments
         self._remember(x, total)  # for the next gradient
         gradient = self.penalty.gradient(x) - total / self.facts.n
         diagnostics = {

@@ -235,7 +235,7 @@ def further_processes() -> int:
     variable = os.environ.get(VARIABLE, "")
     if variable.isdecimal():
         return int(variable)
-    # Those that this process, 0, may use; all where the system does not tell.
+    # The processors that this process (0) may use; all where the system does not tell.
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(MOST, processors - 1)
 
@@ -327,7 +327,7 @@ class Trainers:
                 for helper in list(self._helpers):  # a copy, as `_receive` removes one that has ended
                     self._receive(helper, seconds)
                 checkpoint()
-        finally:  # `_receive` drops the losses of points that are no longer noted, as of a request that was stopped
+        finally:  # forget the points of a request that was stopped: losses that still come for them are dropped
             self._sent = {
                 number: (other, index) for number, (other, index) in self._sent.items() if other is not request
             }

@@ -52,7 +52,8 @@ class Users:
         means = np.zeros((len(values), self.n, *values.shape[2:]))
         with np.errstate(over="ignore", invalid="ignore"):  # losses may be infinite or NaN
             sums = np.add.reduceat(values[:, order], first_rows[has_rows], axis=1)  # of each user's rows
-            means[:, has_rows] = sums / counts[has_rows].reshape(-1, *[1] * (values.ndim - 2))  # along the users' axis
+            row_counts = counts[has_rows].reshape(-1, *[1] * (values.ndim - 2))  # along the users' axis
+            means[:, has_rows] = sums / row_counts
         return means
 
 

@@ -397,8 +397,8 @@ class ValueProblem(Problem):
         replicates, b = len(rotations), len(sets)
         # φ depends on x + ru through A_z x + r A_z u, where A_z u = (A_z G) v: (b, m, R, k), from `sets` (b, m, d) and
         # the products A_z G (b, d, R k).
-        columns = self.loss.arguments(a, rotations).transpose(1, 3, 0, 2).reshape(b, -1, replicates * self.loss.count)
-        shifts = np.matmul(sets, columns).reshape(b, -1, replicates, self.loss.count)
+        products = self.loss.arguments(a, rotations).transpose(1, 3, 0, 2).reshape(b, -1, replicates * self.loss.count)
+        shifts = np.matmul(sets, products).reshape(b, -1, replicates, self.loss.count)
         shifts *= radius
         total = np.zeros((b, sets.shape[1], replicates))
         with np.errstate(invalid="ignore", over="ignore"):
@@ -591,7 +591,8 @@ class ValueProblem(Problem):
         total = np.zeros(points.shape)
         for rows in self._blocks(len(indices), len(points) * self.loss.count):
             a, y = self._rows[indices[rows]], self._targets[indices[rows], None]
-            total += self._pull_back_sum(a, self.loss.slopes(self._arguments(a[None], points)[:, 0], y))
+            arguments = self._arguments(a[None], points)[:, 0]  # (b, P, k)
+            total += self._pull_back_sum(a, self.loss.slopes(arguments, y))
         return total / len(indices)
 
     def _pull_back_sum(self, a: np.ndarray, weights: np.ndarray) -> np.ndarray:
