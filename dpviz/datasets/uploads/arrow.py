@@ -49,7 +49,7 @@ def to_plain_array(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
         try:
             return as_texts(array)
         except pyarrow.ArrowInvalid:  # perhaps due to one cell, which must not make the file unreadable
-            return _repaired(array)
+            return _decode_leniently(array)
     if types.is_date(kind) or types.is_time(kind) or types.is_timestamp(kind):
         _check_times(array, name)
     if types.is_date(kind) or types.is_time(kind):
@@ -98,7 +98,7 @@ def _check_times(array: "pyarrow.Array", name: str) -> None:
         )
 
 
-def _repaired(array: "pyarrow.Array") -> "pyarrow.Array":
+def _decode_leniently(array: "pyarrow.Array") -> "pyarrow.Array":
     """Decode an array of bytes to a dictionary of texts, with "�" in place of bytes that are no UTF-8."""
     encoded = array.cast(pyarrow.large_binary()).dictionary_encode()
     parts = [

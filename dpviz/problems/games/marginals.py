@@ -271,7 +271,7 @@ class MarginalGame(SlicedGame):
             indices = self._indices[rows]
             truth = self.answers(np.bincount(indices, minlength=self.facts.d_x)[None] / len(indices))
         errors = truth - self.marginals.answers(x)
-        return -self.marginals.transposed(self._signed(y)), np.concatenate([errors, -errors], axis=1)
+        return -self.marginals.transposed(self._query_weights(y)), np.concatenate([errors, -errors], axis=1)
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Compute the diagnostics (R,) of an output.
@@ -284,7 +284,7 @@ class MarginalGame(SlicedGame):
         worst, mean = errors.max(axis=1), errors.mean(axis=1)  # the largest error is max_v F(x, v)
         value_of_best_x = np.zeros(len(errors))  # min_u F(u, y)
         if "y" in output:  # F(u, y) = ⟨w, A p_S⟩ - ⟨Aᵀw, u⟩ is smallest at a vertex u
-            weights = self._signed(output["y"])
+            weights = self._query_weights(output["y"])
             value_of_best_x = weights @ self._truth[0] - self.marginals.transposed(weights).max(axis=1)
         return {"duality_gap": worst - value_of_best_x, "worst_query_error": worst, "mean_query_error": mean}
 
@@ -322,7 +322,7 @@ class MarginalGame(SlicedGame):
 
         return compute_in_slices(nearest, self.facts.seconds, noisy)
 
-    def _signed(self, y: np.ndarray) -> np.ndarray:
+    def _query_weights(self, y: np.ndarray) -> np.ndarray:
         """Return the weights y⁺ - y⁻ (R, q) of the errors of all queries, from y (R, 2q)."""
         return y[:, : self.marginals.queries] - y[:, self.marginals.queries :]
 

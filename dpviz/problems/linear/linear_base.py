@@ -415,7 +415,7 @@ class LinearModel(base.ProblemSpecification):
             return ScaledRows(features, np.full(n, math.inf), shortened=float((caps < 1).mean()))
         return ScaledRows(features, caps)
 
-    def loaded(self, tables: Mapping[str, np.ndarray]) -> tuple["ScaledRows", np.ndarray]:
+    def load_rows(self, tables: Mapping[str, np.ndarray]) -> tuple["ScaledRows", np.ndarray]:
         """Return the rows of the whole table, scaled and clipped by `rows`, and their labels (n,).
 
         A file is read block by block, so that at most one block is in memory in addition to the result.

@@ -161,12 +161,12 @@ class HuberProblem(RegressionProblem):
 
 
 def _regression(model: LinearModel, tables: Mapping[str, np.ndarray]) -> tuple[ScaledRows, np.ndarray]:
-    """Load the data of a regression: return the rows with their caps, as `loaded` does, and the targets (n,), mapped
+    """Load the data of a regression: return the rows with their caps, as `load_rows` does, and the targets (n,), mapped
     from their declared range to [-1, 1]."""
-    loaded, labels = model.loaded(tables)
+    scaled_rows, labels = model.load_rows(tables)
     low, high = model.data.facts().target or (-1.0, 1.0)  # the declared range; two classes have the labels ±1
     targets = (labels - (low + high) / 2) / ((high - low) / 2)
-    return loaded, np.clip(targets, -1.0, 1.0)
+    return scaled_rows, np.clip(targets, -1.0, 1.0)
 
 
 def _median_error(targets: np.ndarray) -> float:
@@ -222,7 +222,7 @@ class LogisticRegression(LinearModel):
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LogisticProblem":
         """Load the data, and return the problem, with the cap that the clip implies for each row."""
-        (rows, caps, shortened), labels = self.loaded(tables)
+        (rows, caps, shortened), labels = self.load_rows(tables)
         rows *= labels[:, None]  # v = z u, so that the argument of the loss is the margin
         active_caps = np.minimum(caps, 1.0) if (caps < 1).any() else None  # no slope exceeds 1
         majority = (1 + abs(float(labels.mean()))) / 2  # the share of the larger class

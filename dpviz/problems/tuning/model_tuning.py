@@ -344,7 +344,7 @@ class ModelTuning(TuningSpecification):
         return training, min(self.validation_users, users - training)
 
     @property
-    def order(self) -> np.ndarray:
+    def user_order(self) -> np.ndarray:
         """Indices of all users: first those for training, then those for validation, then the others."""
         users = user_count(self.data.facts())
         return np.arange(users) if isinstance(self.data, DRAWN) else np.random.default_rng(0).permutation(users)
@@ -393,7 +393,7 @@ class ModelTuning(TuningSpecification):
         """Return the learner, with the rows to train it on and to evaluate it on, and the users of the latter."""
         data, users = load_with_users(self.data, tables)
         n_training, n_validation = self.split
-        features, order = data.features[:, self.used_features], self.order
+        features, order = data.features[:, self.used_features], self.user_order
         training = rows_of(features, data.labels, users, order[:n_training])
         validation_users = order[n_training : n_training + n_validation]
         validation = rows_of(features, data.labels, users, validation_users, max_rows=ROWS_OF_A_USER)
@@ -401,12 +401,10 @@ class ModelTuning(TuningSpecification):
         available = len(training.targets)
         indices = np.linspace(0, available - 1, min(available, self.training_rows)).round().astype(int)
         x, y = training.features[indices], training.targets[indices]
-        arrays, deviation = self._scaled(x, y, validation.features, validation.targets)
+        arrays, deviation = self._scale(x, y, validation.features, validation.targets)
         return LEARNERS[self.learner](arrays, **self.settings(deviation)), validation.users
 
-    def _scaled(
-        self, x: np.ndarray, y: np.ndarray, v: np.ndarray, z: np.ndarray
-    ) -> tuple[dict[str, np.ndarray], float]:
+    def _scale(self, x: np.ndarray, y: np.ndarray, v: np.ndarray, z: np.ndarray) -> tuple[dict[str, np.ndarray], float]:
         """Return the arrays of a `Learner`, scaled by mean and standard deviation of the training rows; and the
         standard deviation by which targets were divided.
 
@@ -513,11 +511,9 @@ class KernelMachine(ModelTuning):
         learner, users = self.load_learner(tables)
         return ModelProblem(self.facts(), learner, users, self.observation_seed)
 
-    def _scaled(
-        self, x: np.ndarray, y: np.ndarray, v: np.ndarray, z: np.ndarray
-    ) -> tuple[dict[str, np.ndarray], float]:
-        """Return the same as `ModelTuning._scaled`, with targets ±1 if the model is a classifier."""
-        arrays, deviation = super()._scaled(x, y, v, z)
+    def _scale(self, x: np.ndarray, y: np.ndarray, v: np.ndarray, z: np.ndarray) -> tuple[dict[str, np.ndarray], float]:
+        """Return the same as `ModelTuning._scale`, with targets ±1 if the model is a classifier."""
+        arrays, deviation = super()._scale(x, y, v, z)
         if self.model == "svc":  # a number is classified by being above the training mean, which is now 0
             arrays |= {name: np.where(arrays[name] > 0, 1.0, -1.0) for name in ("y", "z")}
         return arrays, deviation

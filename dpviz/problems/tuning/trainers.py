@@ -172,7 +172,7 @@ class VectorLearner(Learner):
         machine = SVR(kernel="precomputed", epsilon=float(epsilon), C=float(cost), max_iter=MOST_STEPS)
         with warnings.catch_warnings(action="ignore"):  # of a training that stops early: its losses show that
             machine.fit(k_xx, self._y)
-        return np.asarray((self._z - _predicted(machine, k_vx)) ** 2)
+        return np.asarray((self._z - _predict(machine, k_vx)) ** 2)
 
 
 class ClassifierLearner(Learner):
@@ -190,10 +190,10 @@ class ClassifierLearner(Learner):
         machine = SVC(kernel="precomputed", C=math.exp(float(point[-2])), max_iter=MOST_STEPS)
         with warnings.catch_warnings(action="ignore"):
             machine.fit(k_xx, self._y)
-        return np.asarray(np.maximum(0.0, 1 - self._z * _predicted(machine, k_vx)))
+        return np.asarray(np.maximum(0.0, 1 - self._z * _predict(machine, k_vx)))
 
 
-def _predicted(machine: Any, kernel: np.ndarray) -> np.ndarray:
+def _predict(machine: Any, kernel: np.ndarray) -> np.ndarray:
     """Return the predictions (v,) of a trained machine for rows V, given their kernel k(V, X) (v, m).
 
     The machine's own method refuses all rows if one is not finite, so that one user would affect the losses of all.

@@ -159,7 +159,7 @@ class TuningFacts(Facts):
             return np.tile(np.array(self.start), (len(generators), 1))
         return np.array([generator.uniform(low, high) for generator in generators])
 
-    def natural(self, points: np.ndarray) -> np.ndarray:
+    def settings_at(self, points: np.ndarray) -> np.ndarray:
         """Return the settings (..., d) at points (..., d) of the box, with logarithms undone."""
         with np.errstate(over="ignore"):
             return np.where(self.logarithmic, np.exp(points), points)
@@ -347,14 +347,14 @@ class TuningProblem(Problem):
         objective, size = np.empty(len(points)), max(1, LOSSES // self.facts.n)
         for start in range(0, len(points), size):
             losses = self.losses(points[start : start + size])
-            objective[start : start + size] = finite(losses, self.facts.loss_cap).mean(axis=1)
+            objective[start : start + size] = replace_nonfinite(losses, self.facts.loss_cap).mean(axis=1)
         return objective
 
     def _mean_gradients(self, points: np.ndarray) -> np.ndarray:
         """Compute ∇F (P, d) at points (P, d), without clipping; entries that are not finite count as 0."""
         gradients = np.empty(points.shape)
         for part in gradient_slices(len(points), self.facts):
-            gradients[part] = finite(self._gradients(points[part]), 0.0).mean(axis=1)
+            gradients[part] = replace_nonfinite(self._gradients(points[part]), 0.0).mean(axis=1)
         return gradients
 
 
@@ -482,7 +482,7 @@ class Evaluations:
             n_draws = 1 if self.facts.shared else self.facts.n
             pairs = zip(losses, self._noise_generators, strict=True)
             losses = [part + sigma * generator.standard_normal((len(part), n_draws)) for part, generator in pairs]
-        return [finite(part, self.facts.loss_cap) for part in losses]
+        return [replace_nonfinite(part, self.facts.loss_cap) for part in losses]
 
     def _latest(self, rows: np.ndarray) -> np.ndarray:
         """Return the last rows, as many as points are kept."""
@@ -509,7 +509,7 @@ def gradient_slices(count: int, facts: TuningFacts) -> Iterator[slice]:
     return checkpointed_slices(count, max(facts.training_seconds + facts.gradient_seconds, seconds_for_memory))
 
 
-def finite(values: np.ndarray, instead: float) -> np.ndarray:
+def replace_nonfinite(values: np.ndarray, instead: float) -> np.ndarray:
     """Return the values, with those that are NaN or infinite replaced by `instead`."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = values.sum()
