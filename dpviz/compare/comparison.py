@@ -297,7 +297,7 @@ def joint_cost(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool =
     earlier_by_source: dict[str, list[Event]] = {}
     for problem in (side.experiment.problem for side in sides):
         released = [grouped(event, problem.rows_per_person) for event in problem.released]
-        count_of_data = len(released) - len(problem.released_by_itself)
+        count_of_data = len(released) - len(problem.released_settings)
         if problem.dataset is not None:
             earlier_by_source[problem.dataset.to_json()] = released[:count_of_data]
         earlier_by_source[problem.to_json()] = released[count_of_data:]

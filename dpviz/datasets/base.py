@@ -70,7 +70,7 @@ class RowsSpecification(Specification, Generic[F, Loaded]):
 
     @property
     def costs(self) -> tuple[float, ...]:
-        """The ε of every release of these rows by which facts were bought; a run's budget pays for them first."""
+        """The ε of every private release of these rows that gave a fact; they come off the budget of a run."""
         return ()
 
     @property
@@ -100,7 +100,7 @@ class RowsSpecification(Specification, Generic[F, Loaded]):
         facts, rows = self.facts(), self.raw_rows(tables)
         checkpoint()  # where a user may have stopped the computation
         try:
-            shapes = [np.shape(array) for array in rows]
+            shapes = [np.shape(array) for array in rows]  # there may be none
             if shapes[:1] == [(facts.n, facts.d)] and set(shapes[1:]) <= {(facts.n,)}:
                 return self.enforced(facts, *rows)
             mistake = f"Its first arrays have the shapes {shapes[:4]}"
@@ -143,7 +143,8 @@ class DatasetFacts:
         check_features(self.n, self.bounds, self.names)
         if self.target is not None and not is_range(*self.target):
             raise ValueError("the declared range of the target needs low < high, both finite")
-        if self.numeric < 0 or min(self.blocks, default=1) < 1 or set(self.bounds[self.numeric :]) - {(0.0, 1.0)}:
+        other_ranges = set(self.bounds[self.numeric :]) - {(0.0, 1.0)}  # of features of categories
+        if self.numeric < 0 or any(size < 1 for size in self.blocks) or other_ranges:
             raise ValueError("the features of categories are the last ones, and between 0 and 1")
 
     @property
@@ -200,7 +201,7 @@ class DatasetSpecification(RowsSpecification[DatasetFacts, Dataset]):
 
         Raises UserError for classes other than -1 and +1.
         """
-        # In an array of whole numbers, or a masked one, not every entry could be replaced.
+        # C-contiguous, writeable, and no subclass such as a masked array ("E"), so that every entry can be replaced.
         features, labels = (np.require(part, np.float64, ["C", "W", "E"]) for part in rows)
         enforce_bounds(features, facts.bounds)
         start = facts.numeric

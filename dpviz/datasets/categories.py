@@ -17,7 +17,7 @@ from dpviz import resources
 from dpviz.datasets.base import MAX_BOUND, RowsSpecification, rows_field, seed_field
 from dpviz.datasets.bundled import DECLARED
 from dpviz.datasets.uploads import parsing
-from dpviz.datasets.uploads.columns import in_order
+from dpviz.datasets.uploads.columns import class_sort_key
 from dpviz.datasets.uploads.limits import MAX_COLUMNS, MAX_NAME, check_columns, check_id_column, check_rows, quote_name
 from dpviz.datasets.uploads.parsing import as_number, encode_classes
 from dpviz.datasets.uploads.reading import Reading
@@ -154,7 +154,8 @@ class CategoricalBundled(CategoricalSpecification):
     public: ClassVar[bool] = True
 
     def facts(self) -> CategoricalFacts:
-        return CategoricalFacts(20_190, (*((name, labels) for name, _, _, labels in _INSURANCE), _HEALTH))
+        columns = [(name, categories) for name, _, _, categories in _INSURANCE]
+        return CategoricalFacts(20_190, (*columns, _HEALTH))
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray]:
         """Return the codes (n, columns): each source column is cut into categories at its edges."""
@@ -267,13 +268,13 @@ def prepare_categories(
     if not columns:
         raise MissingInput("Choose at least one column.", title="No column is chosen")
     check_rows(len(frame), len(frame))  # no row is left out
-    listed, edges = parsing.category_lists(columns)
+    lists, edges = parsing.category_lists(columns)
     check_columns(frame, list(columns))
     check_id_column(frame, what="person", column=person, target=None, features=list(columns))
-    check_domain({name: len(categories) for name, categories in listed})
+    check_domain({name: len(categories) for name, categories in lists})
     people: dict[str, Any] = {"person": person, "rows_per_person": rows_per_person}
-    upload = prepare_upload(CategoricalUpload, frame, identity, columns=listed, edges=edges, reading=reading, **people)
-    unlisted = parsing.count_unlisted(upload.table, listed)
+    upload = prepare_upload(CategoricalUpload, frame, identity, columns=lists, edges=edges, reading=reading, **people)
+    unlisted = parsing.count_unlisted(upload.table, lists)
     return PreparedCategories(upload.table, upload.specification, notes=upload.notes, unlisted=unlisted)
 
 
@@ -300,7 +301,7 @@ def suggest_categories(frame: "pd.DataFrame") -> dict[str, parsing.Declared]:
         if len(counts) > _SUGGESTED and are_numbers and values.min() < values.max():
             suggestions[str(name)] = _quintiles(np.repeat(values, counts))  # each value once per row
         elif 1 < len(counts) <= max(_SUGGESTED, len(frame) // 2):
-            suggestions[str(name)] = tuple(sorted(counts.index[:_SUGGESTED], key=in_order))
+            suggestions[str(name)] = tuple(sorted(counts.index[:_SUGGESTED], key=class_sort_key))
     return suggestions
 
 

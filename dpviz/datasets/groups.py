@@ -113,8 +113,8 @@ class GroupedSpecification(RowsSpecification[GroupedFacts, GroupedDataset]):
         np.clip(features, -1.0, 1.0, out=features)  # rounding must not leave the declared box
         enforce_bounds(labels[:, None], ((-1.0, 1.0),))  # in place, through a view with one column
         last = len(facts.groups) - 1
-        is_earlier = np.isin(groups, np.arange(last))
-        positions = np.where(is_earlier, groups, last).astype(np.int64)
+        is_before_last = np.isin(groups, np.arange(last))
+        positions = np.where(is_before_last, groups, last).astype(np.int64)
         features.flags.writeable = labels.flags.writeable = positions.flags.writeable = False
         return GroupedDataset(features, labels, positions, facts)
 
@@ -357,7 +357,7 @@ def prepare_groups(
     limits.check_id_column(frame, what="group", column=group, target=target, features=features)
     limits.check_id_column(frame, what="person", column=person, target=target, features=[*features, group])
     limits.check_choice(frame, target, columns=features, numeric=features, bounds=bounds)
-    names, declared = with_other(groups, shares)
+    all_groups, all_shares = with_other(groups, shares)
     if target is not None:
         limits.check_positive(positive)
     return prepare_upload(
@@ -367,8 +367,8 @@ def prepare_groups(
         bounds=ranges_of(features, bounds),
         names=tuple(features),
         group=group,
-        groups=names,
-        shares=declared,
+        groups=all_groups,
+        shares=all_shares,
         shares_costs=tuple(costs),
         target=target,
         positive=positive or "1",  # without a target any text will do
@@ -391,20 +391,21 @@ def with_other(groups: Sequence[str], shares: Sequence[float]) -> tuple[tuple[st
     """
     if not groups:
         raise UserError("List the groups that the column may name.", title="No group is declared")
-    names = tuple(groups) if OTHER in groups else (*groups, OTHER)
-    declared = tuple(float(share) for share in shares)
-    remaining = 1.0 - math.fsum(declared)
-    if OTHER not in groups and len(declared) == len(groups):  # every group but "other" has a share
-        other_share = remaining if remaining >= MIN_SHARE else min(declared)
-        declared = (*declared, other_share)
+    all_groups = tuple(groups) if OTHER in groups else (*groups, OTHER)
+    all_shares = tuple(float(share) for share in shares)
+    remaining = 1.0 - math.fsum(all_shares)
+    if OTHER not in groups and len(shares) == len(groups):  # every group but "other" has a share
+        other_share = remaining if remaining >= MIN_SHARE else min(all_shares)
+        all_shares = (*all_shares, other_share)
         if remaining > -ROUNDING:  # else the declared shares exceed 1, which `mistake_of` reports
-            declared = tuple(share / math.fsum(declared) for share in declared)
-    mistake = mistake_of(names, declared)
+            total = math.fsum(all_shares)
+            all_shares = tuple(share / total for share in all_shares)
+    mistake = mistake_of(all_groups, all_shares)
     if mistake:
         raise UserError(f"{mistake[0].upper()}{mistake[1:]}.", title="These groups cannot be used")
-    if len({class_label(name) for name in names}) < len(names):
+    if len({class_label(name) for name in all_groups}) < len(all_groups):
         raise UserError("List every group once; 1 and 1.0 are the same.", title="These groups cannot be used")
-    return names, declared
+    return all_groups, all_shares
 
 
 def group_positions(column: "pd.Series", groups: Sequence[str]) -> np.ndarray:

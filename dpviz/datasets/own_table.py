@@ -37,6 +37,8 @@ from dpviz.numbers import short_up
 Bounds = Mapping[str, tuple[float, float]]  # the declared range (lowest, highest) of each column
 NO_BOUNDS: Bounds = {}
 _LISTED = 6  # the largest number of columns that an error names
+# Stack level of warnings, the line that calls `table`: above are the function that warns, `table` and `checked`.
+_TABLE_CALL = 4
 
 
 @dataclass(frozen=True)
@@ -183,8 +185,9 @@ def table(
     # Of a file in blocks, the declarations are checked with its first block.
     frame = _frame(data, reading) if file is None else next(file.blocks())
     if categories and target is None and not bounds:
-        of_targets = {"positive": positive, "features": features, "drop_missing": drop_missing, "constant": constant}
-        unused_arguments = [name for name, value in (of_targets | {"group": group, "user": user}).items() if value]
+        others = {"positive": positive, "features": features, "drop_missing": drop_missing, "constant": constant}
+        others |= {"group": group, "user": user}
+        unused_arguments = [name for name, value in others.items() if value]
         if unused_arguments:
             raise UserError(
                 f"Leave {' and '.join(unused_arguments)} out, or give a target and `bounds`.",
@@ -197,8 +200,8 @@ def table(
     if features is None:
         features = [name for name in frame.columns if name not in {target, group, user, person, *categories}]
     numeric = [name for name in features if name not in categories]
-    # The columns that need a range: a target without a positive class is a number.
-    ranged = numeric if positive is not None or target is None else [*numeric, target]
+    number_target = target if positive is None else None  # the target if it is a number
+    need_range = numeric if number_target is None else [*numeric, number_target]
     costs = bounds.costs if isinstance(bounds, BoughtRanges) else ()
     if isinstance(bounds, BoughtRanges):
         unit_column = user if person is None else person
@@ -209,11 +212,11 @@ def table(
                 title="The ranges protect another unit than the table",
             )
         # A range that is of no column here may have been bought for another table of the same rows.
-        bounds = {name: bounds.ranges[name] for name in ranged if name in bounds.ranges}
+        bounds = {name: bounds.ranges[name] for name in need_range if name in bounds.ranges}
     elif not isinstance(bounds, Mapping):
-        bounds = dict.fromkeys(ranged, bounds)
+        bounds = dict.fromkeys(need_range, bounds)
     limits.check_choice(frame, target, columns=features, numeric=(), bounds={})
-    _check_ranges(ranged, bounds)
+    _check_ranges(need_range, bounds)
     declared: dict[str, Any] = {
         "target": target,
         "positive": None if positive is None else class_label(positive),
@@ -224,19 +227,19 @@ def table(
         "reading": reading,
     }
     if group is not None:
-        if categories or user is not None or target in ranged:  # in `ranged`: the target is a number
+        if categories or user is not None or number_target is not None:
             raise UserError(
                 "Leave out user and categories, and give `positive` with a target.",
                 title="A table with groups has numeric features and two classes",
             )
         declared |= {"group": group, "groups": _as_texts(groups), "shares": shares}
         return _carrying(prepare_groups(frame, **declared, **people), costs)
-    declared |= {"categories": lists, "target_range": bounds[target] if target in ranged else None}
+    declared |= {"categories": lists, "target_range": None if number_target is None else bounds[number_target]}
     if user is not None:
         return _carrying(prepare_users(frame, **declared, user=user), costs)
     if file is None:
         return _carrying(prepare(frame, **declared, **people), costs)
-    # Enough rows may be left of the file where none is left of its first block, so that `_in_blocks` counts them.
+    # No row is dropped yet: too few of the first block may remain where enough of the file do, as `_in_blocks` counts.
     first_upload = prepare(frame, **declared | {"drop_missing": False}, **people).specification
     return _in_blocks(file, first_upload.replaced(missing="drop" if drop_missing else "fill"), frame, costs)
 
@@ -251,7 +254,10 @@ def frame_blocks(data: Any, reading: Reading | None = None) -> Iterator["pd.Data
     if isinstance(data, tuple) and len(data) == 2:
         data = _frame_of_arrays(*data)
     file = large_file(Path(data)) if isinstance(data, (str, Path)) else None
-    yield from [_frame(data, reading)] if file is None else file.blocks()
+    if file is None:
+        yield _frame(data, reading)
+    else:
+        yield from file.blocks()
 
 
 def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
@@ -300,8 +306,9 @@ def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
     # Columns of pandas stay as they are, since `parsing` reads cells of every dtype but those of Arrow.
     names = limits.checked_names(list(map(str, data.columns)), min_columns=1, max_columns=limits.MAX_COLUMNS)
     frame = data.set_axis(names, axis=1).reset_index(drop=True)
-    for name in [name for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.ArrowDtype)]:
-        part = _frame(pyarrow.table(frame[[name]]), None)
+    arrow_names = [name for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.ArrowDtype)]
+    for name in arrow_names:
+        part = _frame(pyarrow.table(frame[[name]]), None)  # by the branch above
         frame[name] = part[name]
         frame.attrs[limits.UNUSABLE] = frame.attrs.get(limits.UNUSABLE, {}) | part.attrs[limits.UNUSABLE]
     return frame
@@ -340,13 +347,13 @@ def _in_blocks(
     """
     n = file.rows
     for note in upload.read(first_block).notes:
-        warnings.warn(f"Not private, read off the first rows of your file: {note}.", stacklevel=4)
+        warnings.warn(f"Not private, read off the first rows of your file: {note}.", stacklevel=_TABLE_CALL)
     if upload.missing == "drop":  # only reading the whole file tells how many rows are left out
         n = sum(len(upload.read(frame).table) for frame in file.blocks())
         limits.check_rows(file.rows, remaining=n)
         if n < file.rows:
             note = f"rows left out because of missing values: {file.rows - n:,}"
-            warnings.warn(f"Not private, read off your rows: {note}.", stacklevel=4)
+            warnings.warn(f"Not private, read off your rows: {note}.", stacklevel=_TABLE_CALL)
     return upload.replaced(identity=new_identity(), n=n, ranges_costs=costs).carrying(file)
 
 
@@ -360,7 +367,8 @@ def _check_ranges(names: Sequence[str], bounds: Bounds) -> None:
             raise no_range(name, bounds[name])
     missing = [name for name in names if name not in bounds]
     if missing:
-        listed, names_in_call = (", ".join(map(text, missing[:_LISTED])) for text in (quote_name, repr))
+        listed = ", ".join(map(quote_name, missing[:_LISTED]))
+        names_in_call = ", ".join(map(repr, missing[:_LISTED]))
         if len(missing) > _LISTED:
             listed, names_in_call = f"{listed} and more", f"{names_in_call}, …"
         raise UserError(
@@ -386,6 +394,5 @@ def _carrying(result: Prepared[U], costs: tuple[float, ...] = ()) -> U:
     if result.dropped:
         notes.insert(0, f"rows left out because of missing values: {result.dropped:,}")
     for note in notes:
-        # Level 4 is the line that calls `table`: between are this function, `table`, and its wrapper by `checked`.
-        warnings.warn(f"Not private, read off your rows: {note}.", stacklevel=4)
+        warnings.warn(f"Not private, read off your rows: {note}.", stacklevel=_TABLE_CALL)
     return result.specification.replaced(ranges_costs=costs).carrying(result.table)

@@ -87,15 +87,17 @@ class Signs:
         is_inside[:, start - first_word * _WORD : stop - first_word * _WORD] = True
         inside = Signs.pack(is_inside).words[0]  # (words,), with the bits of `rows` set
         products = np.empty((len(theirs), self.d), dtype=np.int32)
-        # Up to 16 columns of `other` at a time meet as many columns of this matrix as make at most _WORDS words.
-        group = max(1, min(16, _WORDS // (end_word - first_word)))
-        for chunk in _blocks(len(theirs), group):
-            for block in _blocks(self.d, max(1, _WORDS // (group * (end_word - first_word)))):
-                differing = mine[block] ^ theirs[chunk, None]  # (columns of `other`, of this matrix, words)
+        # In blocks of up to 16 of their columns, and of as many of mine as keep `differing` within _WORDS words.
+        words = end_word - first_word
+        their_size = max(1, min(16, _WORDS // words))
+        my_size = max(1, _WORDS // (their_size * words))
+        for their_block in _blocks(len(theirs), their_size):
+            for my_block in _blocks(self.d, my_size):
+                differing = mine[my_block] ^ theirs[their_block, None]  # (their columns, my columns, words)
                 differing[..., 0] &= inside[0]
                 differing[..., -1] &= inside[-1]
-                products[chunk, block] = np.bitwise_count(differing).sum(axis=2, dtype=np.uint32)
-        products *= -2
+                products[their_block, my_block] = np.bitwise_count(differing).sum(axis=2, dtype=np.uint32)
+        products *= -2  # so far they are numbers of differing signs
         products += stop - start
         return products
 
@@ -238,18 +240,19 @@ class LatentGame(Specification):
         return (np.arange(d)[:, None] % self.classes == np.arange(self.classes)).astype(np.float64)
 
 
-def _draw(generator: np.random.Generator, negative: np.ndarray, n: int) -> Signs:
-    """Draw a matrix (n, d) of independent signs; in column j they are -1 with probability negative[j].
+def _draw(generator: np.random.Generator, probabilities: np.ndarray, n: int) -> Signs:
+    """Draw a matrix (n, d) of independent signs; in column j they are -1 with probability probabilities[j].
 
     The uniform numbers have 24 bits, so that probabilities are met up to 2⁻²⁴. They are drawn column after column, so
     that the size of a block does not change them.
     """
-    signs = Signs(np.empty((len(negative), -(-n // _WORD)), dtype=np.uint64), n)
-    probabilities = negative.astype(np.float32)[:, None]
-    for block in _blocks(len(negative), max(1, _ENTRIES // n)):
+    d = len(probabilities)
+    signs = Signs(np.empty((d, -(-n // _WORD)), dtype=np.uint64), n)
+    thresholds = probabilities.astype(np.float32)[:, None]
+    for block in _blocks(d, max(1, _ENTRIES // n)):
         checkpoint()
-        uniforms = generator.random((len(probabilities[block]), n), dtype=np.float32)
-        signs.words[block] = Signs.pack(uniforms < probabilities[block]).words
+        uniforms = generator.random((block.stop - block.start, n), dtype=np.float32)
+        signs.words[block] = Signs.pack(uniforms < thresholds[block]).words
     return signs
 
 
@@ -519,8 +522,9 @@ class Saddle(_Synthetic):
 class HeavyTailed(_Synthetic):
     """Cauchy features, whose rare huge values only the declared bound tames: an example for the use of clipping.
 
-    The labels follow the values as drawn, P(z = 1) = σ(uᵀw) with w = signal · N(0, I); the learner sees them clipped
-    to ±bound. A small bound loses information, a large one needs more noise, and no bound gives no privacy at all.
+    The label z of a row u follows its values as drawn, P(z = 1) = σ(uᵀw) with w = signal · N(0, I); the learner sees
+    the values clipped to ±bound. A small bound loses information, a large one needs more noise, and without a bound
+    there is no privacy.
     """
 
     kind: ClassVar[str] = "datasets.synthetic.heavy_tailed"
@@ -624,7 +628,7 @@ class ProcessDraws(_Synthetic):
     def facts(self) -> DatasetFacts:
         return _tuned_facts(self.rows, self.dimension, math.sqrt(3), (-10.0, 10.0))
 
-    def drawn(self) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
+    def draw_features(self) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
         """Draw the features (n, d) and length-scales (d,); return them, and the generator for the draws that follow."""
         generator = np.random.default_rng(self.seed)
         features = math.sqrt(3) * generator.uniform(-1, 1, (self.rows, self.dimension))
@@ -632,7 +636,7 @@ class ProcessDraws(_Synthetic):
         return features, length_scales, generator
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        features, length_scales, generator = self.drawn()
+        features, length_scales, generator = self.draw_features()
         scaled = features / length_scales
         squares = (scaled**2).sum(axis=1)
         # ‖a - b‖² = ‖a‖² + ‖b‖² - 2aᵀb; rounding may lead below 0.

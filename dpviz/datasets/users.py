@@ -95,7 +95,7 @@ class UserUpload(UploadedTable):
         return (*super().raw_rows(without_users), table[:, -1].copy())  # copied, as `enforced` may write into it
 
     def enforced(self, facts: DatasetFacts, *rows: np.ndarray) -> UserDataset:
-        """Enforce the facts as for any table. A user's number beyond the first or last becomes that; NaN becomes 0."""
+        """Enforce the facts as for any table. Numbers of users are clipped to 0, …, users - 1; NaN becomes 0."""
         *features_and_targets, numbers = rows
         table = super().enforced(facts, *features_and_targets)
         users = np.clip(np.nan_to_num(numbers), 0, self.users - 1).astype(np.int64)
@@ -111,16 +111,17 @@ def prepare_users(
     positive: str | None,
     features: Sequence[str],
     bounds: Mapping[str, tuple[float, float]],
-    **named: Any,
+    **options: Any,
 ) -> Prepared[UserUpload]:
     """Prepare a table as `upload.prepare` does, where the column `user` names the user of each row.
 
     All other parameters are those of `prepare`. Raises UserError as that does, for a `user` column that is also
     the target or a feature, and for fewer than MIN_USERS users.
     """
-    check_id_column(frame, what="user", column=user, target=target, features=[*features, *named.get("categories", ())])
+    all_features = [*features, *options.get("categories", ())]
+    check_id_column(frame, what="user", column=user, target=target, features=all_features)
     # `prepare` checks and completes the declarations; the rows that it reads have no column of users yet.
-    declared = dict(prepare(frame, target, positive, features, bounds, **named).specification)
+    declared = dict(prepare(frame, target, positive, features, bounds, **options).specification)
     del declared["n"]  # `prepare_upload` counts the rows again
     # The number of users is known only when the rows are read; until then the smallest valid one takes its place.
     upload = prepare_upload(UserUpload, frame, declared.pop("identity"), **declared, user=user, users=MIN_USERS)
@@ -145,7 +146,7 @@ def user_numbers(column: "pd.Series") -> np.ndarray:
     All rows without a name share one number, the last.
     """
     codes, names = encode_classes(column)
-    numbers = np.empty(len(names) + 1, dtype=np.int64)
-    numbers[np.argsort(names, kind="stable")] = np.arange(len(names))
-    numbers[-1] = len(names)  # code -1, a row without a name, takes this last entry
-    return numbers[codes]
+    number_by_code = np.empty(len(names) + 1, dtype=np.int64)
+    number_by_code[np.argsort(names, kind="stable")] = np.arange(len(names))
+    number_by_code[-1] = len(names)  # code -1, a row without a name, takes this last entry
+    return number_by_code[codes]

@@ -445,7 +445,7 @@ class Experiment(Displayed, Specification):
         def present_step() -> Step:
             nonlocal progress
             progress = max(progress, _progress(runs))  # an estimate, which must not go back on the screen
-            return Step(run.label, run.latest or BEFORE, trace, progress, elsewhere=problem.elsewhere)
+            return Step(run.label, run.latest or BEFORE, trace, progress, elsewhere=problem.seconds_elsewhere)
 
         calling_heartbeat = at_checkpoints(lambda: heartbeat(present_step()), EVERY)
         with ExitStack() as at_end:  # which closes all runs, even if it fails for one
@@ -606,7 +606,7 @@ class _Run:
 
         This is not the time of day, so that other work on the machine counts for no arm.
         """
-        return time.thread_time() + self._problem.elsewhere
+        return time.thread_time() + self._problem.seconds_elsewhere
 
     def _record(self, snapshot: Snapshot, expensive: bool) -> None:
         """Append a snapshot to the arm's trace, with diagnostics, privacy spent and positions in the plane.

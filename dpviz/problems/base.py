@@ -77,9 +77,9 @@ class Condition:
     @classmethod
     def joined(cls, conditions: "Iterable[Condition]") -> "Condition":
         """Return the condition under which several guarantees hold together; a fact that many name is listed once."""
-        listed = tuple(conditions)
-        different_facts = dict.fromkeys(fact for condition in listed for fact in condition.read)
-        return cls(tuple(different_facts), any(condition.seeded for condition in listed))
+        conditions = tuple(conditions)  # they are read twice
+        different_facts = dict.fromkeys(fact for condition in conditions for fact in condition.read)
+        return cls(tuple(different_facts), any(condition.seeded for condition in conditions))
 
     def __bool__(self) -> bool:
         return self.seeded or bool(self.read)
@@ -199,11 +199,11 @@ class ProblemSpecification(Specification, ABC):
     @property
     def from_data(self) -> tuple[str, ...]:
         """The facts, in words, that were read from the problem's data without paying for them (`Facts.from_data`)."""
-        read_by_data = self.dataset.read_from_rows if isinstance(self.dataset, RowsSpecification) else ()
-        return (*read_by_data, *self.read_by_itself)
+        facts_of_data = self.dataset.read_from_rows if isinstance(self.dataset, RowsSpecification) else ()
+        return (*facts_of_data, *self.settings_from_data)
 
     @property
-    def read_by_itself(self) -> tuple[str, ...]:
+    def settings_from_data(self) -> tuple[str, ...]:
         """The part of `from_data` that are settings of the problem itself; the others are settings of its data set."""
         return ()
 
@@ -215,10 +215,10 @@ class ProblemSpecification(Specification, ABC):
         whose budget is that of one row, counts a k-th of it.
         """
         costs_of_data = self.dataset.costs if isinstance(self.dataset, RowsSpecification) else ()
-        return (*(Laplace(cost / self.rows_per_person) for cost in costs_of_data), *self.released_by_itself)
+        return (*(Laplace(cost / self.rows_per_person) for cost in costs_of_data), *self.released_settings)
 
     @property
-    def released_by_itself(self) -> tuple[Event, ...]:
+    def released_settings(self) -> tuple[Event, ...]:
         """The part of `released` that are settings of the problem itself; the others are settings of its data set."""
         return ()
 
@@ -228,7 +228,7 @@ class ProblemSpecification(Specification, ABC):
         Raises UserError for data of people whom the releases by which facts were bought do not protect.
         """
         copy = super().replaced(**changes)
-        if self.released_by_itself and copy.released_by_itself:
+        if self.released_settings and copy.released_settings:
             check_same_people(self.person, copy.person)
         return copy
 
@@ -333,8 +333,8 @@ class Problem(ABC):
         The first diagnostic would do so otherwise, and would take longer than the others.
         """
 
-    def correct(self, x: np.ndarray) -> np.ndarray | None:
-        """Compute for each of the models x (R, d) the share of the rows whose class it predicts; (R,).
+    def correct_share(self, x: np.ndarray) -> np.ndarray | None:
+        """Compute for each of the models x (R, d) the share of the rows whose class is predicted right; (R,).
 
         A row on the boundary between the classes counts half. Return None if rows have no classes. This reads raw data
         and is not private.
@@ -342,7 +342,7 @@ class Problem(ABC):
         return None
 
     @property
-    def elsewhere(self) -> float:
+    def seconds_elsewhere(self) -> float:
         """Seconds of computing time that other processes have spent for this problem so far."""
         return 0.0
 

@@ -246,8 +246,10 @@ class Model:
 
 def _as_frame(rows: Any) -> "pd.DataFrame | None":
     """Return rows that have names of columns as `dpviz.table` reads them; None for rows without names."""
-    has_names = isinstance(rows, pd.DataFrame) or hasattr(rows, "__arrow_c_stream__")
-    return next(frame_blocks(rows)) if has_names and not isinstance(rows, pd.Series) else None  # in memory: one block
+    is_table = isinstance(rows, pd.DataFrame) or hasattr(rows, "__arrow_c_stream__")
+    if not is_table or isinstance(rows, pd.Series):  # a Series of pandas exports Arrow data, too
+        return None
+    return next(frame_blocks(rows))  # the only block, as it is in memory
 
 
 def to_target(score: LinearScore, target: tuple[float, float] | None) -> LinearScore:

@@ -90,21 +90,23 @@ def private_bounds(
         )
     charges = ledger.Ledger(ledger.FixedEvents((event,)), replicates=1)
     mechanisms = Mechanisms(charges, seed_or_random(seed=None), noise=Purpose.FACTS, release="ranges")
-    (noisy,) = mechanisms.laplace(releases.Query(counts[None], sensitivity, "l1"), event)
+    (noisy_counts,) = mechanisms.laplace(releases.Query(counts[None], sensitivity, "l1"), event)
     ranges = {}
-    for name, column in zip(columns, noisy, strict=True):
-        bins = np.flatnonzero(column > threshold) - len(ENDS) + 1  # -k and k: sizes up to ENDS[k]; 0: the bin around 0
-        if bins.any():  # the bin around 0 alone would be an empty range
+    for name, column_counts in zip(columns, noisy_counts, strict=True):
+        full_bins = np.flatnonzero(column_counts > threshold) - len(ENDS) + 1  # numbered as in `_lower_end`
+        if full_bins.any():  # one other than bin 0, which alone would be an empty range
+            lowest, highest = full_bins[[0, -1]].tolist()
             # A bin's upper end mirrors the lower end of the bin with the other sign; 0.0 - x is never -0.0.
-            ranges[name] = _lower_end(int(bins[0])), 0.0 - _lower_end(-int(bins[-1]))
+            ranges[name] = _lower_end(lowest), 0.0 - _lower_end(-highest)
     return BoughtRanges(ranges, (event.eps,), tuple(columns), user)
 
 
-def _lower_end(position: int) -> float:
-    """Return the lower end of a bin: 0 of the bin around 0, whose values are nearly 0."""
-    if position == 0:
+def _lower_end(number: int) -> float:
+    """Return the lower end of a bin, given its number: k > 0 has values in (ENDS[k-1], ENDS[k]], -k has their
+    negatives, and 0 has those around 0, which count as 0."""
+    if number == 0:
         return 0.0
-    return float(ENDS[position - 1]) if position > 0 else -float(ENDS[-position])
+    return float(ENDS[number - 1]) if number > 0 else -float(ENDS[-number])
 
 
 def _counts(data: Any, columns: Sequence[str], user: str | None, reading: Reading | None) -> tuple[np.ndarray, int]:
@@ -132,8 +134,8 @@ def _counts(data: Any, columns: Sequence[str], user: str | None, reading: Readin
             units += len(frame)
         for column_counts, name in zip(counts, columns, strict=True):  # rows of `counts`; each block adds to them
             values = column_numbers(frame[name])
-            sizes = np.searchsorted(ENDS[:-1], np.abs(values))  # 0 for the bin around 0
+            bin_of_size = np.searchsorted(ENDS[:-1], np.abs(values))  # 0 for the bin around 0
             is_number = np.isfinite(values)
-            positions = (np.sign(values) * sizes)[is_number].astype(np.int64) + len(ENDS) - 1  # the lowest bin is 0
-            column_counts += np.bincount(positions, weights[is_number], minlength=BINS)
+            bins = (np.sign(values) * bin_of_size)[is_number].astype(np.int64)  # numbered as in `_lower_end`
+            column_counts += np.bincount(bins + len(ENDS) - 1, weights[is_number], minlength=BINS)  # from 0
     return counts, units

@@ -150,7 +150,7 @@ def test_a_large_file_is_read_in_blocks_and_gives_the_same_run(tmp_path: Path, m
     assert isinstance(in_blocks.carried[in_blocks.identity], TableFile) and in_blocks.n == N
     with pytest.raises(dpviz.UserError):
         dpviz.table(path, **DECLARED, user="age")
-    rows = [dpviz.LogisticRegression(data=data).loaded(data.carried)[0].features for data in (whole, in_blocks)]
+    rows = [dpviz.LogisticRegression(data=data).load_rows(data.carried)[0].features for data in (whole, in_blocks)]
     np.testing.assert_array_equal(*rows)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpviz.datasets import Reading, describe_columns, detect_reading, prepare, read_table
-from dpviz.datasets.uploads.arrow import mixed
+from dpviz.datasets.uploads.arrow import mixed_column
 from dpviz.datasets.uploads.parsing import class_label, column_numbers
 from dpviz.datasets.uploads.reading import plain_number, read_cells
 from dpviz.errors import UserError
@@ -186,7 +186,9 @@ CELLS = st.one_of(
 @given(st.lists(CELLS, min_size=1, max_size=12), st.sampled_from(".,"), CELLS)
 def test_every_cell_is_read_by_itself_whatever_stands_beside_it(cells: list[str], decimal: str, beside: str) -> None:
     def read(*cells: str) -> list[object]:
-        return mixed(*read_cells(pyarrow.array(cells, pyarrow.large_string()), Reading(decimal=decimal))).tolist()
+        return mixed_column(
+            *read_cells(pyarrow.array(cells, pyarrow.large_string()), Reading(decimal=decimal))
+        ).tolist()
 
     together = read(beside, *cells)[1:]
     alone = [read(cell)[0] for cell in cells]

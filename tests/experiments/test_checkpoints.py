@@ -109,7 +109,7 @@ def test_a_run_is_stopped_and_timed_out_inside_a_step_and_keeps_its_last_state(m
 
 
 def test_what_other_processes_compute_for_a_run_counts_against_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Point, "elsewhere", 100.0)
+    monkeypatch.setattr(Point, "seconds_elsewhere", 100.0)
     ((_, outcome),) = SerialExecutor(99.0).run([Cell(endless())], threading.Event())
     assert outcome.state == "timeout" and 100.0 < outcome.seconds < 101.0
 

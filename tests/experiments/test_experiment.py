@@ -160,7 +160,7 @@ def test_the_time_of_an_arm_is_the_processors_not_that_of_others_on_a_busy_machi
     (lane,) = finished(experiment(Nesterov(iterations=50))).arm_traces.values()
     assert 0 < lane.seconds < 100
     others = itertools.count()
-    monkeypatch.setattr(Problem, "elsewhere", property(lambda problem: float(next(others))))
+    monkeypatch.setattr(Problem, "seconds_elsewhere", property(lambda problem: float(next(others))))
     (lane,) = finished(experiment(Nesterov(iterations=50))).arm_traces.values()
     assert lane.seconds > 50, "what other processes computed for it is its own"
 

@@ -72,7 +72,7 @@ def _scores(problem: Any, x: np.ndarray) -> np.ndarray:
         score = x[0] + problem.rows(problem.carried).features @ x[1:]
         score = score if problem.data.facts().target is None else score / 2  # of a target in [-2, 2]
     else:
-        score = problem.drawn(problem.carried)[0] @ x
+        score = problem.rows_and_targets(problem.carried)[0] @ x
         score = 2 * score - 1 if problem.targets == "unit" else score
     target = problem.data.facts().target
     return np.asarray(score if target is None else sum(target) / 2 + score * (target[1] - target[0]) / 2)

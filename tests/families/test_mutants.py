@@ -489,14 +489,17 @@ AS_IF_ALL, UNCLIPPED = (
     instead(NonconvexRisk, "mean_gradient", as_if_all),
     instead(value_problem, "_clipped", lambda _: unclipped),
 )
-VALUE, SLOPE = understated(ValueProblem, "_query"), understated(ValueProblem, "directional")
-ROW_AGAIN, DEALT_TWICE = instead(ValueProblem, "_gathered", first_row_again), instead(batches, "permuted", dealt_twice)
+VALUE, SLOPE = understated(ValueProblem, "_query"), understated(ValueProblem, "directional_slope")
+ROW_AGAIN, DEALT_TWICE = (
+    instead(ValueProblem, "_batch_rows", first_row_again),
+    instead(batches, "permuted", dealt_twice),
+)
 AT_LARGEST = instead(
     value_problem, "_clipped", lambda true: lambda values, clips: true(values, np.maximum(clips, np.abs(values).max()))
 )
 UNCLIPPED_USERS = instead(tuning, "clipped_sum", lambda _: lambda rows, clip: (np.nan_to_num(rows).sum(axis=0), 0))
 ALIKE = both(
-    instead(ValueProblem, "change", alike),
+    instead(ValueProblem, "gradient_change", alike),
     instead(Layout, "drawn_sizes", lambda _: lambda self, mix: self.sizes.astype(int)),
 )
 

@@ -288,7 +288,7 @@ def test_the_first_number_is_the_accuracy_beside_that_of_the_majority_once_the_s
     done = app.session_state[f"{prefix}_job"]
     label = card.label.removeprefix("Accuracy of ")
     lane = done.job.trace.arm_traces[label]
-    right = float(np.median(done.experiment.problem.build(done.tables).correct(lane.output["x"])))
+    right = float(np.median(done.experiment.problem.build(done.tables).correct_share(lane.output["x"])))
     assert lane.private and card.value == f"{short(100 * right)} %"
     bought = pd.read_csv(io.BytesIO(people()))["bought"]
     answer = "always" if (bought == "yes").mean() >= 0.5 else "never"

@@ -54,18 +54,18 @@ def test_the_share_of_rows_that_a_model_predicts_is_counted_row_by_row(problem: 
     elif isinstance(problem, LogisticTukey | SigmoidTukey):
         margins = x @ problem.rows(data)[0].T
     elif isinstance(problem, CappedRegression):
-        rows, targets = problem.drawn({})
+        rows, targets = problem.rows_and_targets({})
         margins = (x @ rows.T) * targets[:, 0]
     else:
-        np.testing.assert_array_equal(built.correct(x), built.evaluate({"x": x})["accuracy"])
+        np.testing.assert_array_equal(built.correct_share(x), built.evaluate({"x": x})["accuracy"])
         return
-    np.testing.assert_allclose(built.correct(x), (margins > 0).mean(axis=1), atol=1e-12)
+    np.testing.assert_allclose(built.correct_share(x), (margins > 0).mean(axis=1), atol=1e-12)
 
 
 def test_where_no_classes_are_predicted_none_is_right() -> None:
-    assert LeastSquares().build().correct(np.zeros((1, 10))) is None
-    assert RobustComponent().build().correct(np.zeros((1, RobustComponent().facts().d))) is None
+    assert LeastSquares().build().correct_share(np.zeros((1, 10))) is None
+    assert RobustComponent().build().correct_share(np.zeros((1, RobustComponent().facts().d))) is None
     problem = CappedRegression()
     built, x = problem.build(), np.zeros((1, problem.facts().d))
-    assert built.correct(x) is None
-    assert ValueProblem(built.facts, built.loss, np.zeros((3, x.shape[1])), np.ones((3, 1))).correct(x) is None
+    assert built.correct_share(x) is None
+    assert ValueProblem(built.facts, built.loss, np.zeros((3, x.shape[1])), np.ones((3, 1))).correct_share(x) is None

@@ -19,7 +19,7 @@ from dpviz.problems.values.black_box import (
     ReluNetwork,
     Votes,
 )
-from dpviz.problems.values.value_problem import Directions, ValueProblem, bank_size, least_norm
+from dpviz.problems.values.value_problem import Directions, Term, ValueProblem, bank_size, least_norm
 from dpviz.specification import Specification
 
 SMALL: tuple[BlackBox, ...] = (
@@ -163,16 +163,15 @@ def test_what_rows_see_of_directions_is_enough(model: BlackBox) -> None:
     (n, d), r = (len(problem._rows), problem.facts.d), problem.facts.radius
     x, every, nobody = np.array([problem.facts.start]) + 0.1 * generator.standard_normal((1, d)), np.arange(n), None
     batch = Batch(None, [0], nobody, "replace-one", indices=every[None], size=n)  # type: ignore[arg-type]
-    whole = np.array(
-        [problem.slope(x, batch, Directions("orthonormal", d, d, [generator]), 1e9).value[0] for _ in range(8)]
-    )
+    directions = Directions("orthonormal", d, d, [generator])
+    whole = np.array([problem.smoothed_gradient(x, batch, directions, 1e9).value[0] for _ in range(8)])
     weights, clipping = problem._row_estimates(x, every)
-    found = problem._pulled_sum(problem._rows, weights)[0] / n
+    found = problem._pull_back_sum(problem._rows, weights)[0] / n
     one, left_out = np.linalg.norm(whole.std(axis=0)), (problem.loss.count + 1) * (1 / min(d, 32) - 1 / d) / n
     assert np.linalg.norm(found - whole.mean(axis=0)) < 1.5 * (one + np.sqrt(left_out))
-    ((_, sets, turns),) = Directions("orthonormal", d, d, [generator]).parts(min(n, bank_size(d, d)))
+    ((_, sets, turns),) = directions.parts(min(n, bank_size(d, d)))
     some = every[: len(sets)]
-    terms = ((1.0, x, 1), (-1.0, x, -1))
+    terms = (Term(1, x, 1), Term(-1, x, -1))
     z, y = problem._rows[None, some], problem._targets[None, some]
     sizes = np.abs(problem._differences(terms, z, y, sets, turns, r))
     share = (sizes > 2 * r * problem.facts.lipschitz * (1 + 1e-9)).mean()

@@ -72,7 +72,7 @@ def test_the_true_coefficients_of_the_features_that_are_used_are_known() -> None
     data = RegressionDraws(rows=200, dimension=6)
     problem = HuberRegression(data=data)
     fewer = problem.replaced(most_features=3)
-    kept = data.coefficients[[0, *1 + fewer.chosen]]
+    kept = data.coefficients[[0, *1 + fewer.used_features]]
     assert len(kept) == fewer.facts().d == 4
     assert fewer.build().evaluate({"x": kept[None]})["distance"] == 0.0
     assert problem.build().evaluate({"x": data.coefficients[None]})["distance"] == 0.0

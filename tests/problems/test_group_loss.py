@@ -125,7 +125,7 @@ def moves(before: Game, after: Game, seed: int) -> None:
     for (x, y), rows in schedule:
         for scores in pair:
             scores.add([(0.8, x, y)], rows)
-    for old, new in zip(*([s.x(s.weight), s.y(s.weight)] for s in pair), strict=True):
+    for old, new in zip(*([s.utilities_x(s.weight), s.utilities_y(s.weight)] for s in pair), strict=True):
         assert np.isfinite(old.value).all() and np.isfinite(new.value).all()
         assert np.ptp(new.value - old.value, axis=1).max() <= old.sensitivity * (1 + 1e-12)
     (x, y), rows = schedule[0]
@@ -152,7 +152,7 @@ def spread(before: Game, after: Game, x: np.ndarray, y: np.ndarray) -> list[floa
     pair = [GradientSums(game, 1) for game in (before, after)]
     for scores in pair:
         scores.add([(1.0, x, y)])
-    queries = zip(*([s.x(s.weight), s.y(s.weight)] for s in pair), strict=True)
+    queries = zip(*([s.utilities_x(s.weight), s.utilities_y(s.weight)] for s in pair), strict=True)
     return [float(np.ptp(new.value - old.value) / old.sensitivity) if old.sensitivity else 0.0 for old, new in queries]
 
 

@@ -31,7 +31,7 @@ def plain(problem: LinearProblem, x: np.ndarray, rows: np.ndarray) -> np.ndarray
     arguments = problem._rows[rows] @ x
     if problem._offsets is not None:
         arguments -= problem._offsets[rows]
-    slopes = problem.slopes(arguments, None if problem._caps is None else problem._caps[rows])
+    slopes = problem.negative_slopes(arguments, None if problem._caps is None else problem._caps[rows])
     return -(slopes @ problem._rows[rows]) / len(rows)
 
 
@@ -115,7 +115,7 @@ def test_methods_that_ask_where_they_were_evaluated_save_a_pass_for_every_record
     trace = of.run()
     assert [len(lane.iterations) for lane in trace.arm_traces.values()] == [7, 7, 7]
     assert 5 <= len(passes) <= 8, "Nesterov's own, and of those that all share at the start"
-    monkeypatch.setattr(LinearProblem, "_recalled", lambda self, x: None)
+    monkeypatch.setattr(LinearProblem, "_recall", lambda self, x: None)
     again = of.run()
     for label, lane in trace.arm_traces.items():
         assert np.array_equal(lane.output["x"], again.arm_traces[label].output["x"])

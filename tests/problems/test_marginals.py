@@ -182,7 +182,7 @@ def _scores(problem: MarginalGame) -> Query:
     scores = GradientSums(problem, 3)
     for c in (1.0, 2.0):
         scores.add([(c, x, y)])
-    return scores.y(3 / problem.facts.n)
+    return scores.utilities_y(3 / problem.facts.n)
 
 
 def _block_scores(problem: MarginalGame) -> Query:
@@ -190,7 +190,7 @@ def _block_scores(problem: MarginalGame) -> Query:
     scores = GradientSums(problem, 3)
     scores.add([(1.0, x, y)], slice(0, 2))
     scores.add([(1.0, x, y)], slice(2, 4))
-    return scores.y(1 / 2)
+    return scores.utilities_y(1 / 2)
 
 
 def _gradient(problem: MarginalGame) -> Query:
@@ -257,7 +257,7 @@ def test_noisy_tables_become_distributions_and_come_no_closer_by_chance() -> Non
     assert sigma == pytest.approx(math.sqrt(2 * m) / (n * math.sqrt(2 * rho)), rel=1e-12)
     assert query.value.shape == (5, 127) and m == 10
     noisy = query.value + sigma * np.random.default_rng(0).normal(size=query.value.shape)
-    answers = problem.from_marginals(noisy)
+    answers = problem.nearest_distributions(noisy)
     for cells in problem.marginals.slices:
         assert answers[:, cells].sum(axis=1) == pytest.approx(1, abs=1e-9) and (answers[:, cells] >= 0).all()
         error = np.linalg.norm((answers - problem.true_answers())[:, cells], axis=1)

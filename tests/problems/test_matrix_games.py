@@ -126,7 +126,7 @@ def test_no_neighbour_moves_the_scores_further_than_stated_and_some_moves_them_t
         scores = GradientSums(MatrixGameProblem(facts, Payoffs.of(records, (even.T, even.T))), 1)
         for t, step in enumerate(rounds):
             scores.add([step], None if batching == "full_batch" else slice(t, t + 1))
-        x, y = scores.x(scores.weight), scores.y(scores.weight)
+        x, y = scores.utilities_x(scores.weight), scores.utilities_y(scores.weight)
         found[key] = np.stack([x.value[0], y.value[0]])
     assert scores.weight == (0.5 if batching == "full_batch" else 0.75)
     ranges = np.array([np.ptp(found[a] - found[b], axis=1) for a, b in neighbours()])
@@ -236,7 +236,7 @@ def test_multiplicative_weights_without_noise_reach_the_known_gap() -> None:
     for _ in range(200):
         total_x, total_y = total_x + x, total_y + y
         scores.add([(0.1, x, y)])
-        x, y = (np.exp(query.value) for query in (scores.x(scores.weight), scores.y(scores.weight)))
+        x, y = (np.exp(query.value) for query in (scores.utilities_x(scores.weight), scores.utilities_y(scores.weight)))
         x, y = x / x.sum(), y / y.sum()
     found = game.evaluate({"x": total_x / 200, "y": total_y / 200})
     assert total_x[0] / 200 == pytest.approx([0.5505092, 0.4494908], abs=1e-6)

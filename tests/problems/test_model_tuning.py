@@ -39,7 +39,7 @@ def test_length_scales_of_the_default_lose_what_the_prototype_lost() -> None:
     box = LengthScales()
     problem = box.build()
     assert isinstance(box.data, ProcessDraws)
-    true = np.log(box.data.drawn()[1])
+    true = np.log(box.data.draw_features()[1])
     assert problem.evaluate({"x": true[None]})["objective"] == pytest.approx(0.0936, abs=5e-5)
     tried = points(problem, 100)
     means = problem._losses(tried).mean(axis=1)
@@ -206,7 +206,7 @@ def test_who_trains_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None
     while not here or len(here) == len(x):  # until the other process has started, and has found something
         here.clear()
         assert np.array_equal(problem.losses(x), expected)
-    assert problem.elsewhere > 0 == alone.elsewhere
+    assert problem.seconds_elsewhere > 0 == alone.seconds_elsewhere
     two: list[np.ndarray] = []  # who asks while another one waits
     one = at_first(lambda: two.append(problem.losses(x[::-1])), lambda: problem.losses(x))
     assert np.array_equal(two[0], expected[::-1]) and np.array_equal(one, expected)

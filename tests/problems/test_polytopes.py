@@ -232,7 +232,7 @@ def test_no_replaced_row_moves_the_scores_further_than_declared(name: str) -> No
             sums = [GradientSums(game, 6) for game in (before, after)]
             for total in sums:
                 total.add([(0.7, x, y)], rows)
-            old, new = (total.x(total.weight) for total in sums)
+            old, new = (total.utilities_x(total.weight) for total in sums)
             assert np.ptp(new.value - old.value, axis=1).max() <= np.max(old.sensitivity) * (1 + 1e-12)
             m = 200 if rows is None else 20
             moved = after.gradients(x, y, rows)[0] - before.gradients(x, y, rows)[0]

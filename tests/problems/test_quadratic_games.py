@@ -214,8 +214,8 @@ def test_no_row_moves_the_scores_of_the_curved_game_further_than_stated_and_some
         moments = (p.mean_products(p), q.mean_products(q))
         scores = GradientSums(CurvedGameProblem(facts, payoffs, (p, q), moments), 1)
         scores.add([(1.0, x, y)])
-        found.append([scores.x(1.0).value[0], np.append(scores.y(1.0).value[0], np.nan)])
-    assert scores.x(1.0).sensitivity == scores.y(1.0).sensitivity == 8
+        found.append([scores.utilities_x(1.0).value[0], np.append(scores.utilities_y(1.0).value[0], np.nan)])
+    assert scores.utilities_x(1.0).sensitivity == scores.utilities_y(1.0).sensitivity == 8
     values = np.unique(np.array(found), axis=0, equal_nan=True)
     ranges = [np.nanmax(values - one, axis=2) - np.nanmin(values - one, axis=2) for one in values]
     assert np.max(ranges, axis=(0, 1))[0] == 8, "attained, and never exceeded"

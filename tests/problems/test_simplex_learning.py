@@ -87,7 +87,7 @@ def moved(before: LearningGame, after: LearningGame, rows: slice | None, x: np.n
         total.add([(0.7, x, y)], rows)
         if rows is None:
             total.add([(0.3, x[::-1], y)])
-    old, new = (total.x(total.weight) for total in scores)
+    old, new = (total.utilities_x(total.weight) for total in scores)
     change = new.value - old.value
     m = 200 if rows is None else rows.stop - rows.start
     single = before.gradients(x, y, rows)[0] - after.gradients(x, y, rows)[0]

@@ -52,7 +52,7 @@ def estimates(kind: Kind, count: int, offset: float = OFFSET, batch: int = 1, dr
     problem, generator, each = kink(offset, batch), np.random.default_rng(7), 400
     rows = np.tile(np.arange(batch), (each, 1))
     found = [
-        problem.slope(np.zeros((each, D)), leaf(rows), drawn(kind, count, each, generator), NO_CLIP).value
+        problem.smoothed_gradient(np.zeros((each, D)), leaf(rows), drawn(kind, count, each, generator), NO_CLIP).value
         for _ in range(draws // each)
     ]
     return np.concatenate(found)
@@ -116,7 +116,7 @@ def test_a_change_is_unbiased_and_within_the_lemmas_variance(kind: Kind, symmetr
     rows, clips = np.zeros((each, 1), dtype=int), np.full(each, 0.1)
     found = np.concatenate(
         [
-            problem.change(x, before, leaf(rows), drawn(kind, D, each, generator), clips, symmetric).value
+            problem.gradient_change(x, before, leaf(rows), drawn(kind, D, each, generator), clips, symmetric).value
             for _ in range(25)
         ]
     )
@@ -131,7 +131,7 @@ def test_a_change_is_unbiased_and_within_the_lemmas_variance(kind: Kind, symmetr
 def test_directional_slopes_are_clipped_means() -> None:
     problem = kink(OFFSET, 3)
     along = np.array([2.0 * np.eye(D)[0], np.eye(D)[1]])
-    query = problem.directional(np.zeros((2, D)), along, leaf(np.tile(np.arange(3), (2, 1))), 1.5, 0.05)
+    query = problem.directional_slope(np.zeros((2, D)), along, leaf(np.tile(np.arange(3), (2, 1))), 1.5, 0.05)
     assert query.value[:, 0] == pytest.approx([1.5, 0.0]) and query.sensitivity == pytest.approx(2 * 1.5 / 3)
 
 
@@ -152,9 +152,9 @@ def moved(problem: ValueProblem, other: ValueProblem, x: np.ndarray, kind: Kind,
         lengths = np.linalg.norm(step - x, axis=1)
         found.append(
             (
-                one.slope(x, batch, turned(), clip),
-                one.change(step, x, batch, turned(), lengths),
-                one.change(step, x, batch, turned(), lengths, symmetric=True),
+                one.smoothed_gradient(x, batch, turned(), clip),
+                one.gradient_change(step, x, batch, turned(), lengths),
+                one.gradient_change(step, x, batch, turned(), lengths, symmetric=True),
             )
         )
     return [
@@ -186,7 +186,7 @@ def test_the_sensitivity_is_that_of_the_worked_example() -> None:
     problem = problem_of(SquaredPhaseLoss(), np.tile(np.eye(6)[0], (39, 1)), np.zeros((39, 1)), 0.1)
     batch = leaf(np.arange(39)[None])
     turned = drawn("orthonormal", 6, 1, np.random.default_rng(0), 6)
-    (found,) = np.asarray(problem.slope(np.ones((1, 6)), batch, turned, 0.2).sensitivity)
+    (found,) = np.asarray(problem.smoothed_gradient(np.ones((1, 6)), batch, turned, 0.2).sensitivity)
     assert found == pytest.approx(2 * np.sqrt(6) / 39, rel=1e-12)
 
 
@@ -199,15 +199,17 @@ def test_values_that_are_no_numbers_count_as_no_difference() -> None:
 
     problem = problem_of(Broken(np.inf), np.tile(np.eye(6)[0], (4, 1)), np.full((4, 1), -9.0))
     directions = drawn("orthonormal", 6, 1, np.random.default_rng(0), 6)
-    found = problem.slope(np.zeros((1, 6)), leaf(np.arange(4)[None]), directions, 1.0)
+    found = problem.smoothed_gradient(np.zeros((1, 6)), leaf(np.arange(4)[None]), directions, 1.0)
     assert found.value[0] == pytest.approx(np.eye(6)[0] / 2, abs=1e-12)  # two of four rows are left
-    assert not problem.slope(np.full((1, 6), np.inf), leaf(np.arange(4)[None]), directions, 1.0).value.any()
+    assert not problem.smoothed_gradient(np.full((1, 6), np.inf), leaf(np.arange(4)[None]), directions, 1.0).value.any()
 
 
 def test_a_batch_of_another_table_is_refused() -> None:
     problem = kink(OFFSET, 3)
     with pytest.raises(ValueError, match="leaves of this table"):
-        problem.slope(np.zeros((1, D)), leaf(np.array([[3]])), drawn("iid", 1, 1, np.random.default_rng(0)), 1.0)
+        problem.smoothed_gradient(
+            np.zeros((1, D)), leaf(np.array([[3]])), drawn("iid", 1, 1, np.random.default_rng(0)), 1.0
+        )
 
 
 def test_a_vote_that_is_clipped_at_its_range_is_not_clipped_at_all() -> None:
@@ -215,7 +217,9 @@ def test_a_vote_that_is_clipped_at_its_range_is_not_clipped_at_all() -> None:
     problem = Votes(rows=1000).build()
     batch = leaf(np.arange(1000)[None])
     queries = [
-        problem.slope(np.zeros((1, 5)), batch, drawn("orthonormal", 5, 1, np.random.default_rng(3), 5), clip)
+        problem.smoothed_gradient(
+            np.zeros((1, 5)), batch, drawn("orthonormal", 5, 1, np.random.default_rng(3), 5), clip
+        )
         for clip in (1.0, 0.5)
     ]
     assert queries[0].value == pytest.approx(2 * queries[1].value, abs=1e-9)
@@ -230,7 +234,7 @@ def test_a_large_batch_in_many_dimensions_stays_below_a_gibibyte() -> None:
     directions = Directions("orthonormal", 100, 100, [np.random.default_rng(r) for r in range(8)])
     batch = leaf(np.tile(np.arange(1000), (8, 1)))
     tracemalloc.start()
-    problem.slope(np.ones((8, 100)), batch, directions, 0.2)
+    problem.smoothed_gradient(np.ones((8, 100)), batch, directions, 0.2)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 256e6

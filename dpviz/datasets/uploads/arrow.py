@@ -49,7 +49,7 @@ def to_plain_array(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
         try:
             return as_texts(array)
         except pyarrow.ArrowInvalid:  # perhaps due to one cell, which must not make the file unreadable
-            return _repaired(array)
+            return _decode_leniently(array)
     if types.is_date(kind) or types.is_time(kind) or types.is_timestamp(kind):
         _check_times(array, name)
     if types.is_date(kind) or types.is_time(kind):
@@ -81,24 +81,24 @@ def to_plain_array(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
 def _check_times(array: "pyarrow.Array", name: str) -> None:
     """Raise UserError for dates outside the years 0 to 9999, and times of day beyond 24 hours: they have no text."""
     kind = array.type
-    # The array holds ticks: days, or parts of a second. They are compared with the tick of the first valid moment, and
-    # with that after the last one. Ticks of dates count from 1970, those of a time of day from midnight, as on the
-    # first day of 1970.
+    # The array holds ticks, whole numbers of a unit: of dates since 1970, of a time of day since midnight. They must be
+    # at least that of the first valid day, and below that of the day after the last. NumPy counts days since 1970, too,
+    # so that a time of day is one on the first day of 1970.
     unit = "D" if types.is_date32(kind) else "ms" if types.is_date64(kind) else kind.unit
     first, end = ("1970-01-01", "1970-01-02") if types.is_time(kind) else ("0000-01-01", "10000-01-01")
     if unit == "ns" and not types.is_time(kind):  # such timestamps lie between the years 1677 and 2262
         return
-    low, high = (int(np.array(day, f"datetime64[{unit}]").astype(np.int64)) for day in (first, end))
+    low, high = np.array([first, end], f"datetime64[{unit}]").astype(np.int64).tolist()
     ticks = array.view(pyarrow.int32() if kind.bit_width == 32 else pyarrow.int64())
-    ends = pyarrow.compute.min_max(ticks).as_py()
-    if ends["min"] is not None and not low <= ends["min"] <= ends["max"] < high:
+    extremes = pyarrow.compute.min_max(ticks).as_py()  # None where all cells are missing
+    if extremes["min"] is not None and not low <= extremes["min"] <= extremes["max"] < high:
         raise UserError(
             "Correct them, or leave the column out of the file.",
             title=f"Column {quote_name(name)} holds times before year 0, after year 9999, or beyond a day",
         )
 
 
-def _repaired(array: "pyarrow.Array") -> "pyarrow.Array":
+def _decode_leniently(array: "pyarrow.Array") -> "pyarrow.Array":
     """Decode an array of bytes to a dictionary of texts, with "�" in place of bytes that are no UTF-8."""
     encoded = array.cast(pyarrow.large_binary()).dictionary_encode()
     parts = [
@@ -130,8 +130,8 @@ def _zone_is_known(kind: "pyarrow.DataType") -> bool:
 
 def _without_unused(array: "pyarrow.DictionaryArray") -> "tuple[pyarrow.Array, pyarrow.Array]":
     """Return the indices and the values of a dictionary array, after dropping values that no cell has."""
-    used_indices = array.indices.dictionary_encode()
-    return used_indices.indices, array.dictionary.take(used_indices.dictionary)
+    encoded = array.indices.dictionary_encode()  # `encoded.dictionary` has the indices that occur
+    return encoded.indices, array.dictionary.take(encoded.dictionary)
 
 
 def select_texts(texts: "pyarrow.DictionaryArray", is_selected: np.ndarray) -> "pyarrow.DictionaryArray":
@@ -189,8 +189,9 @@ class ColumnBuilder:
         """
         array = _in_one_piece(pyarrow.chunked_array(self._parts))
         if types.is_int64(array.type) or types.is_uint64(array.type):
-            ends = pyarrow.compute.min_max(array).as_py()
-            if ends["max"] is None or -_EXACT <= ends["min"] <= ends["max"] <= _EXACT:  # None: all cells are missing
+            extremes = pyarrow.compute.min_max(array).as_py()
+            is_missing = extremes["max"] is None  # all cells are
+            if is_missing or -_EXACT <= extremes["min"] <= extremes["max"] <= _EXACT:
                 array = array.cast(pyarrow.float64())
         if types.is_float64(array.type) and array.null_count:
             return array.fill_null(math.nan)
@@ -239,7 +240,7 @@ def text_codes(series: "pd.Series") -> "tuple[np.ndarray, pyarrow.Array] | None"
     return indices.fill_null(-1).to_numpy(zero_copy_only=False), texts
 
 
-def mixed(numbers: np.ndarray, texts: "pyarrow.DictionaryArray") -> "pd.Categorical":
+def mixed_column(numbers: np.ndarray, texts: "pyarrow.DictionaryArray") -> "pd.Categorical":
     """Merge numbers and texts of the same n cells into one column.
 
     A number is NaN and a text is null where the cell holds none; a cell that holds neither is missing.
@@ -253,7 +254,7 @@ def mixed(numbers: np.ndarray, texts: "pyarrow.DictionaryArray") -> "pd.Categori
 def _cells(array: "pyarrow.Array", texts: "pyarrow.DictionaryArray | None" = None) -> Any:
     """Return the values of a pandas column for an array; `texts` are those of the same cells, if it has both."""
     if texts is not None:
-        return mixed(array.to_numpy(zero_copy_only=False), texts)
+        return mixed_column(array.to_numpy(zero_copy_only=False), texts)
     if types.is_dictionary(array.type):
         # A Categorical would take more memory: it keeps all its texts as Python objects in a table of hashes.
         return pd.array(array, dtype=pd.ArrowDtype(array.type))

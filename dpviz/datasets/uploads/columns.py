@@ -90,20 +90,20 @@ def likely_group(columns: Sequence[ColumnInfo], target: str | None) -> str | Non
     return next((column.name for column in columns if not column.numeric and column.name != target), None)
 
 
-def target_classes(series: "pd.Series", most: int = MAX_CLASSES_SHOWN) -> tuple[str, ...]:
-    """Return the classes of a target as sorted texts; if there are more than `most`, the most frequent. Not private.
+def target_classes(series: "pd.Series", limit: int = MAX_CLASSES_SHOWN) -> tuple[str, ...]:
+    """Return the classes of a target as sorted texts; if there are more than `limit`, the most frequent. Not private.
 
     A class of more than MAX_NAME characters is left out, since no declaration can name it.
     """
     codes, labels = encode_classes(series)
     counts = np.bincount(codes[codes >= 0], minlength=len(labels))
-    by_frequency = sorted(zip(labels, counts, strict=True), key=lambda pair: (-pair[1], in_order(pair[0])))
+    by_frequency = sorted(zip(labels, counts, strict=True), key=lambda pair: (-pair[1], class_sort_key(pair[0])))
     declarable = [label for label, _ in by_frequency if len(label) <= MAX_NAME]
-    return tuple(sorted(declarable[:most], key=in_order))
+    return tuple(sorted(declarable[:limit], key=class_sort_key))
 
 
-def in_order(label: str) -> tuple[bool, float, str]:
-    """Return the sort key of a class by which numbers come first, by size, and then texts."""
+def class_sort_key(label: str) -> tuple[bool, float, str]:
+    """Return the key that sorts numbers before texts: numbers by size, texts by the alphabet."""
     value = as_number(label)
     return (True, 0.0, label) if math.isnan(value) else (False, value, label)
 

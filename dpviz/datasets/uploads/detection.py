@@ -5,7 +5,6 @@ It looks at the data: for the uploader's eyes, not private. No part of it is use
 
 import csv
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
@@ -74,18 +73,19 @@ def detect(data: bytes, given: Reading | None = None) -> Detected:
     # One more than can be read, so that a file with too many columns is not taken for one with MAX_COLUMNS.
     width = min(len(header) or usual_width(rows, reading.separator), MAX_COLUMNS + 1)
     # A row with more cells counts as empty, since it is not known which cell belongs to which column.
-    wide = sum(not fits(row, width) for row in first_rows)
+    wide_count = sum(not fits(row, width) for row in first_rows)
     table = [row if fits(row, width) else [] for row in first_rows]
     table = [(row + [""] * width)[:width] for row in table]  # `width` cells in every row
     columns = [[row[index].strip() for row in table] for index in range(width)]
-    if wide:
+    if wide_count:
         questions.append(
-            f"{wide:,} of the first {len(first_rows):,} rows have more cells than there are columns, so that all of "
-            "such a row is missing. Is the separator right, and does the header name every column?"
+            f"{wide_count:,} of the first {len(first_rows):,} rows have more cells than there are columns, so that all "
+            "of such a row is missing. Is the separator right, and does the header name every column?"
         )
     if any("\ufffd" in cell for column in columns for cell in column):
         questions.append("Some characters are no UTF-8: they become “\ufffd”. Save the file as UTF-8 to keep them.")
-    names = tuple(name.strip() or f"Column {number}" for number, name in enumerate(header[:width] or [""] * width, 1))
+    header = header[:width] or [""] * width
+    names = tuple(name.strip() or f"Column {number}" for number, name in enumerate(header, 1))
     kinds = []
     for cells in columns[:MAX_COLUMNS]:
         is_numeric = any(cells) and _is_numeric(cells, reading.decimal, reading.missing)
@@ -137,10 +137,14 @@ def _detect_ends(data: bytes, reading: Reading, is_given: bool) -> tuple[Reading
     # Left are records that the user has chosen, and a text of which the unit is to be detected.
     by_line, by_record = reading.replaced(rows="lines"), reading.replaced(rows="records")
     _, lines_as_rows = split_header(data, by_line)
-    with suppress(UserError):  # raised where a quote is not closed; then a row is a line
+    try:
         _, records_as_rows = split_header(data, by_record)
-        if len(records_as_rows) < len(lines_as_rows) or is_given:
-            return by_record, []
+    except UserError:  # a quote is not closed: then a row is a line
+        is_by_record = False
+    else:
+        is_by_record = is_given or len(records_as_rows) < len(lines_as_rows)
+    if is_by_record:
+        return by_record, []
     if has_unclosed_quote(lines, reading.separator):
         return by_line, ['A " is opened in some line and not closed: every line is read as a row.']
     return by_line, []
@@ -149,7 +153,7 @@ def _detect_ends(data: bytes, reading: Reading, is_given: bool) -> tuple[Reading
 def _detect_separator(texts: Sequence[str]) -> str:
     """Return the separator that cuts most of the first rows, given as texts, and cuts them most evenly.
 
-    Of equals, any other one comes before the comma, which may be a decimal mark; then the one that makes more columns.
+    Of equals, the comma comes last, since it may be a decimal mark; of the rest, the one that makes more columns wins.
     """
     scores: dict[str, tuple[int, int, bool, int]] = {}
     for separator in SEPARATORS:
@@ -161,7 +165,7 @@ def _detect_separator(texts: Sequence[str]) -> str:
         widths = [len(row) for row in table if row]
         cut_widths = [width for width in widths if width > 1]
         even_rows = max(map(cut_widths.count, cut_widths), default=0)  # rows of the most frequent width
-        first_width = sum(widths[:1])  # 0 if there is no row
+        first_width = widths[0] if widths else 0
         scores[separator] = (len(cut_widths), even_rows, separator != ",", first_width)
     return max(scores, key=scores.__getitem__)
 

@@ -280,7 +280,7 @@ def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_colum
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     rows, unpacked_bytes = sum(group.num_rows for group in groups), sum(group.total_byte_size for group in groups)
     # Empty arrays of the types that `to_plain_array` gives: they refuse unusable columns before anything is read.
-    empty = [to_plain_array(pyarrow.nulls(0, field.type), name) for field, name in zip(schema, names, strict=True)]
+    columns = [to_plain_array(pyarrow.nulls(0, field.type), name) for field, name in zip(schema, names, strict=True)]
     if max_rows is not None and rows > max_rows:
         raise limits.too_many_rows(max_rows)
     # Before anything is unpacked: the file's size says nothing about the table's.
@@ -289,14 +289,13 @@ def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_colum
     # Opened again, with texts that stay in dictionaries, so that a text that every row repeats is stored once.
     texts = [field.name for field in schema if is_text(field.type)]
     compact = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), read_dictionary=texts)
-    columns, remaining_bytes = list(empty), limits.MAX_TEXT_BYTES  # every column is replaced below
+    remaining_bytes = limits.MAX_TEXT_BYTES
     delta_encoded = []  # indices of columns that are read in a second pass
     # One column at a time: texts take several times their size meanwhile.
     for index, (field, name) in enumerate(zip(schema, names, strict=True)):
+        column = ColumnBuilder(columns[index])  # empty so far
         try:
-            column = _read_column(
-                compact, field.name, name, ColumnBuilder(empty[index]), max_text_bytes=remaining_bytes, rows=_BATCH_ROWS
-            )
+            _read_column(compact, field.name, name, column, max_text_bytes=remaining_bytes, rows=_BATCH_ROWS)
         except OSError:  # Arrow makes no dictionary of texts that are written as differences
             if field.name not in texts:
                 raise
@@ -309,7 +308,7 @@ def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_colum
         columns[index] = column.whole()
         remaining_bytes -= column.text_bytes
     for index in delta_encoded:  # from `file`, which makes no dictionaries
-        column = ColumnBuilder(empty[index])
+        column = ColumnBuilder(columns[index])
         _read_column(file, schema[index].name, names[index], column, max_text_bytes=remaining_bytes, rows=_TEXT_ROWS)
         columns[index] = column.whole()
         remaining_bytes -= column.text_bytes
@@ -321,26 +320,25 @@ def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_colum
 
 def _read_column(
     file: "pyarrow.parquet.ParquetFile",
-    file_name: str,
+    name_in_file: str,
     name: str,
     column: ColumnBuilder,
     *,
     max_text_bytes: int,
     rows: int,
-) -> ColumnBuilder:
-    """Read the column that a file calls `file_name`, in batches of `rows` rows; add them to `column` and return it.
+) -> None:
+    """Read the column that a file calls `name_in_file`, in batches of `rows` rows, and add them to `column`.
 
     name : of the column, for errors. Raises UserError for more than `max_text_bytes` bytes of text.
     """
     # Only a damaged file has more batches than these.
     max_batches = file.metadata.num_rows // rows + 1 + file.metadata.num_row_groups
-    batches = islice(file.iter_batches(rows, columns=[file_name]), max_batches)
+    batches = islice(file.iter_batches(rows, columns=[name_in_file]), max_batches)
     # Arrow takes a name for a path, so that it may deliver "a.b" along with "a".
-    for part in _gather(batch.column(batch.schema.get_field_index(file_name)) for batch in batches):
+    for part in _gather(batch.column(batch.schema.get_field_index(name_in_file)) for batch in batches):
         column.add(to_plain_array(part, name))
         if column.text_bytes > max_text_bytes:
             raise too_big(f"Unpacked, its texts take more than {limits.MAX_TEXT_BYTES // 1_000_000} MB.")
-    return column
 
 
 def _gather(parts: "Iterable[pyarrow.Array]") -> "Iterator[pyarrow.Array]":

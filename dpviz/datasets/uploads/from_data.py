@@ -35,9 +35,11 @@ def mark_phrases(marks: Sequence[Mark]) -> tuple[str, ...]:
     for kind, names in names_by_kind.items():
         singular, plural = _PHRASES[kind]
         # "a", "a and b", "a, b and c", and from the fourth on "a, b, c and 1 more".
-        listed = names[:_NAMED]
-        last_entry = f"{len(names) - _NAMED} more" if len(names) > _NAMED else listed.pop()
-        enumeration = f"{', '.join(listed)} and {last_entry}" if listed else last_entry
+        entries = names[:_NAMED]
+        if len(names) > _NAMED:
+            entries.append(f"{len(names) - _NAMED} more")
+        *earlier, last = entries
+        enumeration = f"{', '.join(earlier)} and {last}" if earlier else last
         phrases.append(f"{plural if len(names) > 1 else singular} {enumeration}")
     return tuple(phrases)
 

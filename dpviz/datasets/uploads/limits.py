@@ -106,8 +106,9 @@ def check_columns(frame: "pd.DataFrame", names: Sequence[str]) -> None:
     if unknown is not None:
         hint = did_you_mean(unknown, map(str, frame.columns))
         raise UserError(f"Choose the columns again.{hint}", title=f"The file has no column {quote_name(unknown)}")
-    for message, title in (text for name, text in frame.attrs.get(UNUSABLE, {}).items() if name in names):
-        raise UserError(message, title=title)
+    for name, (message, title) in frame.attrs.get(UNUSABLE, {}).items():
+        if name in names:
+            raise UserError(message, title=title)
 
 
 def check_id_column(
@@ -189,8 +190,8 @@ def check_choice(
 
 def no_range(name: str, bounds: tuple[float, float]) -> UserError:
     """Return the error for a column without a usable range: `MissingInput` while its declaration is unfinished."""
-    error = MissingInput if any(map(math.isnan, bounds)) else UserError  # NaN: as UNDECLARED, or a half of it
-    return error(
+    error_class = MissingInput if any(map(math.isnan, bounds)) else UserError  # NaN: as UNDECLARED, or a half of it
+    return error_class(
         f"The lowest value must be below the highest by {short(1 / MAX_BOUND)} at least, and both between "
         f"{short(-MAX_BOUND)} and {short(MAX_BOUND)}. "
         "Declare what is known of this column without looking at the file.",

@@ -137,7 +137,7 @@ def column_numbers(series: "pd.Series") -> np.ndarray:
     if isinstance(series.dtype, pd.CategoricalDtype):
         # Per category and not per row: a long text that is stored once must not be written out for every row.
         categories = series.dtype.categories
-        if all(isinstance(value, float | str) for value in categories):  # a column that `arrow.mixed` has made
+        if all(isinstance(value, float | str) for value in categories):  # a column that `arrow.mixed_column` has made
             texts = pyarrow.array([value if isinstance(value, str) else None for value in categories], "large_string")
             plain_numbers = [value if isinstance(value, float) else np.nan for value in categories]
             values = np.where(texts.is_null().to_numpy(zero_copy_only=False), plain_numbers, text_numbers(texts))
@@ -199,13 +199,13 @@ def _read_distinct(
         for part in array_slices(texts):
             are_unclear = pyarrow.compute.match_substring_regex(part, _UNCLEAR).to_pylist()
             for text, is_unclear in zip(part.to_pylist(), are_unclear, strict=True):
-                results.append((read if is_unclear else read_text)(text))
+                results.append(read(text) if is_unclear else read_text(text))
         return codes, results
     if series.dtype != object:
         codes, values = pd.factorize(series)
         if pd.api.types.is_datetime64_any_dtype(series.dtype):
-            # As texts, without a fraction of a second that is 0 before their end or zone. Arrow writes them, since
-            # pandas cannot for years beyond its range.
+            # As texts without a fraction of a second that is 0, which the zone (+, - or Z) or the end follows. Arrow
+            # writes them, since pandas cannot for years beyond its range.
             times = pyarrow.array(values).cast(pyarrow.large_string())
             values = pyarrow.compute.replace_substring_regex(times, r"\.0+($|[+Z-])", r"\1").to_pylist()
         return codes, [read(value) for value in values]
@@ -231,11 +231,11 @@ def text_numbers(texts: "pyarrow.Array") -> np.ndarray:
 
     Python reads only the texts that could be numbers and that Arrow does not read.
     """
-    is_regular, values = parse_plain_numbers(texts)
+    is_plain, values = parse_plain_numbers(texts)
     is_long, _, long_values = parse_long_integers(texts)
     values = np.where(np.isnan(values), long_values, values)
     may_be_number = pyarrow.compute.match_substring_regex(texts, _UNCLEAR)
-    is_unclear = pyarrow.compute.and_not(may_be_number, pyarrow.compute.or_(is_regular, is_long)).fill_null(False)
+    is_unclear = pyarrow.compute.and_not(may_be_number, pyarrow.compute.or_(is_plain, is_long)).fill_null(False)
     values[is_unclear.to_numpy(zero_copy_only=False)] = [
         as_number(text) for part in array_slices(texts.filter(is_unclear)) for text in part.to_pylist()
     ]

@@ -104,23 +104,24 @@ def read_cells(texts: "pyarrow.Array", reading: Reading) -> "tuple[np.ndarray, p
     cell is a number or missing. Whole numbers of 16 digits and more stay texts, unless float64 holds all their digits.
 
     Nearly all cells are plain numbers, which Arrow reads in bulk. Of the other cells, called odd, each distinct text is
-    looked at once, and by Python only if it could be a number after all.
+    read once: in bulk if it is a long whole number, by Python if it could be a number in another way.
     """
     compute = pyarrow.compute
     cells = compute.utf8_trim_whitespace(texts)
-    marks = pyarrow.array(["", *reading.missing], type=pyarrow.large_string())
-    cells = compute.if_else(compute.is_in(cells, marks), None, cells)  # null where missing
+    missing_texts = pyarrow.array(["", *reading.missing], type=pyarrow.large_string())
+    cells = compute.if_else(compute.is_in(cells, missing_texts), None, cells)  # null where missing
     # The same cells with decimal points and without grouped thousands.
     group = "," if reading.decimal == "." else "."
-    plain = cells
+    pointed = cells
     if compute.any(compute.match_substring(cells, group)).as_py():
         is_grouped = compute.match_substring_regex(cells, _GROUPED.format(group=group, decimal=reading.decimal))
-        plain = compute.if_else(is_grouped, compute.replace_substring(cells, group, ""), cells)
+        pointed = compute.if_else(is_grouped, compute.replace_substring(cells, group, ""), cells)
     if reading.decimal == ",":
-        has_point = compute.match_substring(plain, ".")  # a point that groups no thousands: an odd cell
-        plain = compute.replace_substring(compute.if_else(has_point, None, plain), ",", ".")
-    is_regular, values = parse_plain_numbers(plain)
-    odd = compute.if_else(is_regular, None, cells).dictionary_encode()  # distinct texts, and the index of each cell's
+        has_point = compute.match_substring(pointed, ".")  # a point that groups no thousands: an odd cell
+        pointed = compute.replace_substring(compute.if_else(has_point, None, pointed), ",", ".")
+    is_plain, values = parse_plain_numbers(pointed)
+    # `odd.dictionary` has the distinct odd texts, `odd.indices` the index of each cell's text, null for other cells.
+    odd = compute.if_else(is_plain, None, cells).dictionary_encode()
     # A long whole number becomes a float only if the float has all its digits.
     is_long, long_labels, long_values = parse_long_integers(odd.dictionary)
     is_exact = compute.fill_null(compute.equal(integer_texts(long_values), long_labels), False)
@@ -131,10 +132,11 @@ def read_cells(texts: "pyarrow.Array", reading: Reading) -> "tuple[np.ndarray, p
     is_unclear = compute.and_not(compute.match_substring_regex(odd.dictionary, _UNCLEAR), is_long)
     numbers, labels = [np.empty(0)], [pyarrow.array([], pyarrow.large_string())]  # to join also without any part
     for part in array_slices(odd.dictionary.filter(is_unclear)):
-        readings = [_read_cell(text, reading.decimal) for text in part.to_pylist()]
-        numbers.append(np.array([cell if isinstance(cell, float) else np.nan for cell in readings]))
-        labels.append(pyarrow.array([None if isinstance(cell, float) else cell for cell in readings], labels[0].type))
-    odd_values[:-1][is_unclear.to_numpy(zero_copy_only=False)] = np.concatenate(numbers)
+        results = [_read_cell(text, reading.decimal) for text in part.to_pylist()]
+        numbers.append(np.array([result if isinstance(result, float) else np.nan for result in results]))
+        part_labels = [None if isinstance(result, float) else result for result in results]
+        labels.append(pyarrow.array(part_labels, labels[0].type))
+    odd_values[:-1][is_unclear.to_numpy(zero_copy_only=False)] = np.concatenate(numbers)  # through a view
     codes = odd.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     odd_texts = compute.if_else(is_long, long_labels, odd.dictionary)
     odd_texts = as_texts(compute.replace_with_mask(odd_texts, is_unclear, pyarrow.concat_arrays(labels)))

@@ -61,6 +61,7 @@ class TextRows:
         """Yield all rows in blocks of `rows` rows; where rows are long, of fewer, with _BLOCK_BYTES bytes at most."""
         start = 0
         while start < len(self):
+            # The last row limit that is at most _BLOCK_BYTES away.
             stop_by_bytes = int(np.searchsorted(self.offsets, self.offsets[start] + _BLOCK_BYTES, side="right")) - 1
             stop = min(max(start + 1, stop_by_bytes), start + rows, len(self))
             yield self[start:stop]
@@ -145,9 +146,10 @@ def records(lines: TextRows, separator: str) -> TextRows:
     is_inside = quote_counts.astype(bool)  # true for lines that begin inside a cell in quotes; the last is for the end
     if not is_inside.any():
         return lines
-    merged_rows = TextRows(lines.data, lines.offsets[~is_inside])
+    first_lines = np.flatnonzero(~is_inside)  # the index of each record's first line
+    merged_rows = TextRows(lines.data, lines.offsets[first_lines])
     # Records of several lines. However the quotes of any other are read, it begins and ends with its line.
-    multiline = np.flatnonzero(np.diff(np.flatnonzero(~is_inside)) > 1)
+    multiline = np.flatnonzero(np.diff(first_lines) > 1)
     is_open_at_end = is_inside[-1]
     if is_open_at_end or not _all_match(merged_rows, multiline, _strict_pattern(separator)):
         raise _not_closed()
@@ -162,7 +164,7 @@ def _not_closed() -> UserError:
     )
 
 
-def header_lines(lines: TextRows, separator: str) -> int:
+def count_header_lines(lines: TextRows, separator: str) -> int:
     """Count the lines of the header, which is the first row: several where its cells in quotes hold line breaks.
 
     Raises UserError if the header opens a quote that is not closed, so that no row below can become a part of it.
@@ -211,12 +213,13 @@ def columns_of(rows: TextRows, separator: str, width: int) -> "tuple[list[pyarro
     separators = compute.count_substring(texts, separator).to_numpy(zero_copy_only=False)
     is_plain = ~has_quotes & (separators == width - 1) & (np.diff(rows.offsets) <= MAX_LINE_BYTES)
     plain_cells = compute.split_pattern(texts.filter(pyarrow.array(is_plain)), separator).flatten()  # row after row
-    plain_indices = pyarrow.array(np.cumsum(is_plain) - 1, mask=~is_plain)  # of each row among the plain ones
+    # For each row its index among the plain ones, null if it is none.
+    plain_indices = pyarrow.array(np.cumsum(is_plain) - 1, mask=~is_plain)
     other_columns, wide_count = _read_by_column(rows, np.flatnonzero(~is_plain), separator, width)
     columns = []
     for column, other_cells in enumerate(other_columns):
         cells = plain_cells.take(pyarrow.array(np.arange(column, len(plain_cells), width)))
-        # Each plain row takes its cell; the other rows, where `take` gives null, the next of `other_cells`.
+        # Each plain row takes its cell; each other row, where `take` gives null, takes the next of `other_cells`.
         columns.append(compute.replace_with_mask(cells.take(plain_indices), pyarrow.array(~is_plain), other_cells))
     return columns, wide_count
 
@@ -225,8 +228,8 @@ def _read_by_column(
     rows: TextRows, indices: np.ndarray, separator: str, width: int
 ) -> "tuple[list[pyarrow.Array], int]":
     """Read the rows at `indices` with `csv`; return cells by column and the number of wide rows, as `columns_of`."""
-    # By column, the cells of every part; an empty array comes first, so that there is one to join without any row.
-    parts: list[list[pyarrow.Array]] = [[pyarrow.array([], pyarrow.large_string())] for _ in range(width)]
+    # For each column its arrays of cells; an empty array comes first, so that there is one to join without any row.
+    arrays_of_columns: list[list[pyarrow.Array]] = [[pyarrow.array([], pyarrow.large_string())] for _ in range(width)]
     wide_count, empty_row = 0, [""] * width
     for start in range(0, len(indices), _PART):
         table = []
@@ -236,9 +239,10 @@ def _read_by_column(
                 wide_count += is_wide
                 cells = empty_row if is_wide else (cells + empty_row)[:width]  # filled up with empty cells
             table.append(cells)
-        for part, column in zip(parts, zip(*table, strict=True), strict=True):
-            part.append(pyarrow.array(column, pyarrow.large_string()))
-    return [pyarrow.concat_arrays(part) for part in parts], wide_count
+        columns = zip(*table, strict=True)
+        for arrays, column in zip(arrays_of_columns, columns, strict=True):
+            arrays.append(pyarrow.array(column, pyarrow.large_string()))
+    return [pyarrow.concat_arrays(arrays) for arrays in arrays_of_columns], wide_count
 
 
 def _read_rows(rows: TextRows, indices: np.ndarray, separator: str) -> list[list[str]]:
@@ -280,7 +284,7 @@ def split_header(data: bytes, reading: Reading) -> tuple[list[str], TextRows]:
     if reading.header:
         lines = lines[len(blank_lines(lines)) :]
         if len(lines):
-            count = 1 if reading.rows != "records" else header_lines(lines, reading.separator)
+            count = 1 if reading.rows != "records" else count_header_lines(lines, reading.separator)
             first_row = TextRows(lines.data, lines.offsets[[0, count]])
             if first_row.offsets[1] - first_row.offsets[0] > MAX_LINE_BYTES:
                 raise unreadable(f"A line of it is longer than {MAX_LINE_BYTES:,} bytes.")

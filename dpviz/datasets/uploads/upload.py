@@ -135,8 +135,8 @@ class Upload(Specification):
         rows = _CARRIED.get(self)
         return {} if rows is None else {self.identity: rows}
 
-    def of_people(self, frame: "pd.DataFrame") -> "pd.DataFrame":
-        """Return the rows of a whole table from `read_table` that are used, as `limit_person_rows` does."""
+    def used_rows(self, frame: "pd.DataFrame") -> "pd.DataFrame":
+        """Return the used rows of a whole table from `read_table`: at most `rows_per_person` of each person."""
         return limit_person_rows(frame, self.person, self.rows_per_person)
 
     @abstractmethod
@@ -149,12 +149,12 @@ class Upload(Specification):
         """
 
     def rows(self, frame: "pd.DataFrame") -> np.ndarray:
-        """Return the array (n, columns), read-only, that `read` makes of the rows of a table that `of_people` keeps.
+        """Return the array (n, columns), read-only, that `read` makes of the rows of a table that are used.
 
         Raises UserError as `read` does, for another number of rows than n, and for a column declared as numbers in
         which there is none. Other odd cells make warnings.
         """
-        result = self.read(self.of_people(frame))
+        result = self.read(self.used_rows(frame))
         check_size(len(result.table), self.n)
         if result.without_number:
             raise UserError(
@@ -318,8 +318,8 @@ class UploadedTable(Upload, DatasetSpecification):
         features[:, numeric:start] = 1.0
         for (_, categories), codes in zip(self.categories, table[:, numeric:-1].T, strict=True):
             last = len(categories) - 1
-            is_earlier = np.isin(codes, np.arange(last))
-            positions = np.where(is_earlier, codes, last).astype(np.int64)  # a code of no category becomes the last
+            is_before_last = np.isin(codes, np.arange(last))
+            positions = np.where(is_before_last, codes, last).astype(np.int64)  # a code of no category becomes the last
             features[np.arange(self.n), start + positions] = 1.0
             start += len(categories)
         return features, table[:, -1].copy()  # copied, as `enforced` may write into it
@@ -390,7 +390,9 @@ def read_rows(
     columns = list(zip(names, bounds, strict=True))
     if target is not None and target_range is not None:
         columns.append((target, target_range))  # at the position of the label
-    unusable_counts, constant_names, empty_names = {}, list[str](), list[str]()  # the lists hold quoted names
+    unusable_counts: dict[str, int] = {}
+    constant_names: list[str] = []  # quoted, like the next ones
+    empty_names: list[str] = []
     for position, (name, (low, high)) in enumerate(columns):
         values = column_numbers(frame[name])
         is_unusable = ~np.isfinite(values)
@@ -477,11 +479,14 @@ def check_size(count: int, n: int) -> None:
         )
 
 
-def check_same_people(before: str | None, now: str | None) -> None:
-    """Raise UserError if what was bought for `before`, the column of the persons or None, does not protect `now`."""
-    if now not in (None, before):
+def check_same_people(old: str | None, new: str | None) -> None:
+    """Raise UserError if facts bought for the people by column `old` do not protect those by `new`.
+
+    None stands for single rows, which any bought facts protect.
+    """
+    if new not in (None, old):
         raise UserError(
-            f"Facts of the rows were bought at a cost that is not that of the people by {quote_name(now)}. "
+            f"Facts of the rows were bought at a cost that is not that of the people by {quote_name(new)}. "
             "Buy them for these people, or declare them.",
             title="Somebody else was protected before",
         )
@@ -575,7 +580,7 @@ def prepare_upload(cls: type[U], frame: "pd.DataFrame", identity: str | None, **
     """
     limits.check_rows(len(frame), remaining=len(frame))  # first, as `cls` accepts no smaller n
     upload = cls(identity=new_identity() if identity is None else identity, n=len(frame), **declared)
-    used_rows = upload.of_people(frame)
+    used_rows = upload.used_rows(frame)
     result = upload.read(used_rows)
     n = len(result.table)  # fewer than the rows of the file where rows are left out
     limits.check_rows(len(frame), remaining=n)

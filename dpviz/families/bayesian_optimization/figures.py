@@ -440,15 +440,15 @@ def paths(
     arm_traces : by label. pair : indices of the two settings. privacy : a sentence on what may be published, for the
     caption.
     """
-    box = facts.natural(np.array(facts.box))[:, pair]  # (2, 2): lower ends, upper ends; a column for each setting
+    box = facts.settings_at(np.array(facts.box))[:, pair]  # (2, 2): lower ends, upper ends; a column for each setting
     is_log = [facts.logarithmic[j] for j in pair]
     x_title, y_title = (facts.names[j].capitalize() for j in pair)
     entries = max(2, len(arm_traces))  # at two and more there is a legend, which names a single method, too
     frame = style.layout(Axes(x_title, y_title, log_x=is_log[0], log_y=is_log[1]), legend_entries=entries)
     traces: list[dict[str, Any]] = []
     for number, (label, arm_trace) in enumerate(arm_traces.items()):
-        path = facts.natural(np.array(arm_trace.path["x"]))[:, pair]  # (t, 2) iterates of the first run
-        iterates = facts.natural(arm_trace.output["x"])[:, pair]  # (R, 2)
+        path = facts.settings_at(np.array(arm_trace.path["x"]))[:, pair]  # (t, 2) iterates of the first run
+        iterates = facts.settings_at(arm_trace.output["x"])[:, pair]  # (R, 2)
         color, common = styles[label].color, {"type": "scatter", "legendgroup": label}
         line = {"color": color, "width": 1.5, "dash": styles[label].dash}
         name = f"{label}, way of the first run"

@@ -209,7 +209,7 @@ def assumption_note(facts: NonconvexFacts) -> tuple[str, ...]:
     if not facts.assumed:
         return ()
     constants = ", ".join(
-        f"{constant.symbol} = {short(constant.declared)} where {short(constant.follows)} follows"
+        f"{constant.symbol} = {short(constant.declared)} where {short(constant.implied)} follows"
         for constant in facts.assumed
     )
     note = (

@@ -66,7 +66,7 @@ def constants(problem: nonconvex.NonconvexModel, missing: str = "") -> str:
         if value is None:
             continue
         if symbol in assumed:
-            follows = short(assumed[symbol].follows)
+            follows = short(assumed[symbol].implied)
             sentences.append(
                 f"{symbol} = {short(value)} is declared and **assumed**: {follows} follows from the loss. Steps, "
                 "their number and what runs come to rest on it; privacy does not."

@@ -196,9 +196,9 @@ class DirectionalDescent(SinglePass):
         u = draw_directions(self.law, facts.d, mechanisms.public)
         clip = self.clip * facts.lipschitz
         if self.noise == "gaussian":
-            return leaf.gaussian(problem.directional(x, u, leaf, clip, self.distance)) * u
+            return leaf.gaussian(problem.directional_slope(x, u, leaf, clip, self.distance)) * u
         # The query is one number, whose norms are all the same; `laplace` takes queries in ℓ1 only.
-        return leaf.laplace(problem.directional(x, u, leaf, clip, self.distance, norm="l1")) * u
+        return leaf.laplace(problem.directional_slope(x, u, leaf, clip, self.distance, norm="l1")) * u
 
 
 class FirstOrder(SinglePass):
@@ -293,7 +293,7 @@ class Naive(Conversion):
 
         def estimate(t: int, replicates: np.ndarray, path: ConversionState) -> np.ndarray:
             leaf = leaves.next(replicates)
-            query = problem.slope(path.point[replicates], leaf, directions(t, replicates), clip)
+            query = problem.smoothed_gradient(path.point[replicates], leaf, directions(t, replicates), clip)
             return leaf.gaussian(query)  # with the noise of the event that has paid for it
 
         return estimate
@@ -484,7 +484,7 @@ class VarianceReduced(Conversion):
             leaf = leaves.next(replicates)  # the batch of step t
             x, step_directions = path.point[replicates], directions(t, replicates)
             if layout.begins(t):
-                query = problem.slope(x, leaf, step_directions, first_clip)
+                query = problem.smoothed_gradient(x, leaf, step_directions, first_clip)
             else:
                 previous = path.previous[replicates]
                 # A batch that follows the moves is larger where the points may be farther apart, and so is its clip.
@@ -493,7 +493,7 @@ class VarianceReduced(Conversion):
                 clips = np.full(len(replicates), clip)
                 if self.clipping == "lipschitz":  # L times the distance of the points, which is public
                     clips = np.minimum(clips, facts.lipschitz * np.linalg.norm(x - previous, axis=1))
-                query = problem.change(x, previous, leaf, step_directions, clips, symmetric=self.symmetric)
+                query = problem.gradient_change(x, previous, leaf, step_directions, clips, symmetric=self.symmetric)
             return sums.add(query)  # the noisy sum of all queries of this epoch so far
 
         return estimate

@@ -213,7 +213,7 @@ def minimise_on_simplex(
     for iteration in range(max_iterations + 1):
         checkpoint()
         if iteration % _CHECK_EVERY == 0 or iteration == max_iterations:
-            value, gradient = _evaluated(value_and_gradient, x, active, seconds)
+            value, gradient = _evaluate_in_slices(value_and_gradient, x, active, seconds)
             lower[active] = np.maximum(lower[active], value + gradient.min(axis=1) - (gradient * x).sum(axis=1))
             is_better = value < best[active]
             best[active[is_better]], best_x[active[is_better]] = value[is_better], x[is_better]
@@ -223,7 +223,7 @@ def minimise_on_simplex(
             if not is_open.any() or iteration == max_iterations:
                 break
             active, x, ahead, momentum = active[is_open], x[is_open], ahead[is_open], momentum[is_open]
-        _, gradient = _evaluated(value_and_gradient, ahead, active, seconds)
+        _, gradient = _evaluate_in_slices(value_and_gradient, ahead, active, seconds)
         new_x = project_to_simplex(ahead - steps[active, None] * gradient)
         # ahead - new_x is a step size times the projected gradient: a move new_x - x along it goes uphill.
         is_uphill = ((ahead - new_x) * (new_x - x)).sum(axis=1) > 0
@@ -234,7 +234,7 @@ def minimise_on_simplex(
     return Certified(best_x, best, lower)
 
 
-def _evaluated(
+def _evaluate_in_slices(
     value_and_gradient: ValueAndGradient, points: np.ndarray, indices: np.ndarray, seconds: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return values (R',) and gradients (R', d) of the functions with these indices (R',) at points (R', d), computed
@@ -512,7 +512,7 @@ class GradientSums:
         self._x += total_x
         self._y += total_y
 
-    def x(self, weight: float) -> Query:
+    def utilities_x(self, weight: float) -> Query:
         """Return the query of -Σ ∇ₓF (R, d_x), the utilities of the minimising player's vertices.
 
         weight : the declared total weight of a row, from which the sensitivity follows. Raises ValueError if a row
@@ -521,8 +521,11 @@ class GradientSums:
         self._check_weight(weight)
         return Query(-self._x, 2 * self._game.facts.oscillation_x * weight, "range")
 
-    def y(self, weight: float) -> Query:
-        """Return the query of +Σ ∇ᵧF (R, d_y), the utilities of the maximising player's vertices, as `x` does."""
+    def utilities_y(self, weight: float) -> Query:
+        """Return the query of +Σ ∇ᵧF (R, d_y), the utilities of the maximising player's vertices.
+
+        weight : as in `utilities_x`.
+        """
         self._check_weight(weight)
         return Query(self._y.copy(), 2 * self._game.facts.oscillation_y * weight, "range")
 

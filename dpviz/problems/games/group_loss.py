@@ -171,7 +171,7 @@ class GroupLossGame(GroupedGame):
         """Compute the rates of predictions (n,), True for +1, of one or more models; None unless labels are ±1."""
         if not (np.abs(self._labels) == 1).all():
             return None
-        by_model = [rates(positive, self._labels, self._groups, len(self.groups)) for positive in predictions]
+        by_model = [rates(model, self._labels, self._groups, len(self.groups)) for model in predictions]
         return Rates(*np.stack(by_model, axis=1))  # from (3, G + 1) of each model: three arrays (R, G + 1)
 
     def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> Pair:
@@ -189,11 +189,11 @@ class GroupLossGame(GroupedGame):
         worst_loss = compute_in_slices(self.group_losses, seconds, x).max(axis=1)  # max over v of F(x, v)
         start = np.repeat(self._centre, len(y), axis=0)
         # `active` are the replicates whose minimum over u is not yet known well enough.
-        best_x = minimise_on_simplex(
-            lambda u, active: self._against(u, y[active]), start, self._curvature(y), seconds=seconds
+        certified = minimise_on_simplex(
+            lambda u, active: self._value_and_gradient(u, y[active]), start, self._curvature(y), seconds=seconds
         )
         # A proven lower bound on that minimum makes this an upper bound on the gap, which is never negative.
-        return {"duality_gap": np.maximum(worst_loss - best_x.lower, 0.0)} | cheap
+        return {"duality_gap": np.maximum(worst_loss - certified.lower, 0.0)} | cheap
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {"worst_group_loss": self.highest_mean(output["x"])}
@@ -201,23 +201,23 @@ class GroupLossGame(GroupedGame):
     @cached_property
     def best_in_game(self) -> np.ndarray:
         """The model (1, 2d) with the smallest max_h L_h."""
-        return self._smallest_highest(np.ones(self.facts.d_y))
+        return self._minimise_maximum(np.ones(self.facts.d_y))
 
     @cached_property
     def fairest(self) -> np.ndarray:
         """The model (1, 2d) for which the largest of the groups' mean losses is smallest."""
-        return self._smallest_highest(self._to_means)
+        return self._minimise_maximum(self._mean_factors)
 
     @cached_property
     def best_on_average(self) -> np.ndarray:
         """The model (1, 2d) with the smallest mean loss over all rows."""
         y = self.shares[None]  # Σ_h p_h L_h is the mean loss over all rows
         certified = minimise_on_simplex(
-            lambda u, active: self._against(u, y[active]), self._centre, self._curvature(y), tolerance=1e-6
+            lambda u, active: self._value_and_gradient(u, y[active]), self._centre, self._curvature(y), tolerance=1e-6
         )
         return certified.x
 
-    def _smallest_highest(self, scale: np.ndarray) -> np.ndarray:
+    def _minimise_maximum(self, scale: np.ndarray) -> np.ndarray:
         """Compute the model (1, 2d) with the smallest maximum max_h s_h L_h over the groups, for scales s (G,).
 
         That smallest maximum is the largest value of the concave function φ(y) = min_u Σ_h y_h s_h L_h(u). Kelley's
@@ -235,11 +235,11 @@ class GroupLossGame(GroupedGame):
         for _ in range(300):  # a limit, so that the search ends even if rounding keeps both bounds apart
             if best_losses.max() - lower <= _OPTIMUM_TOLERANCE:
                 break
+            weights = y * scale  # y_h s_h; the default of the function binds those of this round
             certified = minimise_on_simplex(
-                # The default binds this round's weights y_h s_h to the function.
-                lambda u, active, y=y * scale: self._against(u, y[active]),  # type: ignore[misc]
+                lambda u, active, weights=weights: self._value_and_gradient(u, weights[active]),  # type: ignore[misc]
                 models[-1:],
-                self._curvature(y * scale),
+                self._curvature(weights),
                 tolerance=_OPTIMUM_TOLERANCE / 4,  # so that φ(y) is known better than the loop has to know the maximum
             )
             lower = max(lower, float(certified.lower[0]))
@@ -268,11 +268,11 @@ class GroupLossGame(GroupedGame):
             x, y = self.facts.uniform(1)
             seconds = self.facts.seconds
             certified = minimise_on_simplex(
-                lambda u, active: self._against(u, y[active]), x, self._curvature(y), seconds=seconds
+                lambda u, active: self._value_and_gradient(u, y[active]), x, self._curvature(y), seconds=seconds
             )
             self._prepared_centre = certified.x
 
-    def _against(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _value_and_gradient(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return F(x, y) (R,) and its gradient (R, 2d) with respect to x, at x (R, 2d), for weights y (R, G) of the
         groups."""
         gradient, losses = self._gradients(x, y, None)
@@ -438,7 +438,7 @@ class LossMatrixGame(GroupedGame):
 
     @property
     def fairest(self) -> np.ndarray:
-        return equilibrium(self._matrix * self._to_means).x[None]
+        return equilibrium(self._matrix * self._mean_factors).x[None]
 
     @property
     def best_on_average(self) -> np.ndarray:

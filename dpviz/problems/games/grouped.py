@@ -138,7 +138,7 @@ class GroupedGame(SlicedGame):
         """Return the rates of the models x (R, d_x); None, as here, if they predict no classes."""
         return None
 
-    def correct(self, x: np.ndarray) -> np.ndarray | None:
+    def correct_share(self, x: np.ndarray) -> np.ndarray | None:
         """Compute the share of rows (R,) whose class the models x (R, d_x) predict; None if they predict no classes."""
         model_rates = self.rates(x)
         return None if model_rates is None else 1 - model_rates.error[:, -1]
@@ -154,7 +154,7 @@ class GroupedGame(SlicedGame):
         return self.counts / self.counts.sum()
 
     @property
-    def declared(self) -> np.ndarray:
+    def declared_shares(self) -> np.ndarray:
         """The declared shares (G,), scaled so that those of the groups with rows sum to 1.
 
         So they can be compared with the actual shares, even if some share is declared for groups without rows.
@@ -166,7 +166,7 @@ class GroupedGame(SlicedGame):
         """True if in all groups with rows the declared share differs from the actual one by at most the relative
         difference CLOSE."""
         has_rows = self.counts > 0
-        return bool((np.abs(self.declared[has_rows] / self.actual_shares[has_rows] - 1) <= CLOSE).all())
+        return bool((np.abs(self.declared_shares[has_rows] / self.actual_shares[has_rows] - 1) <= CLOSE).all())
 
     def mean_losses(self, x: np.ndarray) -> np.ndarray:
         """Compute the mean loss in each group and, last, in all rows, (R, G + 1), at x (R, d_x); NaN for a group
@@ -181,16 +181,16 @@ class GroupedGame(SlicedGame):
         return np.nanmax(self.mean_losses(x)[:, :-1], axis=1)
 
     @property
-    def _to_means(self) -> np.ndarray:
+    def _mean_factors(self) -> np.ndarray:
         """The factors (G,) that turn `group_losses` into mean losses; 0 for a group without rows."""
         return np.where(self.counts > 0, self.shares / np.maximum(self.actual_shares, 1e-300), 0.0)  # avoids 0/0
 
 
-def rates(positive: np.ndarray, labels: np.ndarray, groups: np.ndarray, group_count: int) -> np.ndarray:
+def rates(predictions: np.ndarray, labels: np.ndarray, groups: np.ndarray, group_count: int) -> np.ndarray:
     """Compute the three `Rates` of one model in each of G groups and, last, in all rows; (3, G + 1).
 
-    positive : (n,) bool, True for rows that the model predicts positive. labels : (n,) ±1. groups : (n,) indices of the
-        rows' groups.
+    predictions : (n,) bool, True for rows that the model predicts positive. labels : (n,) ±1. groups : (n,) indices of
+        the rows' groups.
     """
 
     def counts(rows: np.ndarray) -> np.ndarray:
@@ -203,8 +203,8 @@ def rates(positive: np.ndarray, labels: np.ndarray, groups: np.ndarray, group_co
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.array(
             [
-                counts(positive != is_positive) / totals,
-                counts(positive) / totals,
-                counts(positive & is_positive) / counts(is_positive),
+                counts(predictions != is_positive) / totals,
+                counts(predictions) / totals,
+                counts(predictions & is_positive) / counts(is_positive),
             ]
         )

@@ -57,9 +57,9 @@ class Marginals:
         self.queries = int(ends[-1])
 
     @property
-    def cells_touched(self) -> int:
-        """Count of numbers that `answers` and `transposed` together process for one histogram: the sizes of all partial
-        sums, twice."""
+    def summed_numbers(self) -> int:
+        """Count of the numbers that `answers` and `transposed` together add up for one histogram: the sizes of all
+        partial sums, twice."""
 
         def count(kept: int, column: int, missing: int) -> int:
             """Count the numbers of partial sums in which the columns before `column` that are kept have `kept` cells.
@@ -85,9 +85,8 @@ class Marginals:
 
     def cell(self, query: int) -> str:
         """Return the name of the cell that a query counts, given its index, without building those of the others."""
-        table, part = next(
-            (table, part) for table, part in zip(self.tables, self.slices, strict=True) if query < part.stop
-        )
+        number = next(number for number, part in enumerate(self.slices) if query < part.stop)
+        table, part = self.tables[number], self.slices[number]
         indices = np.unravel_index(query - part.start, [self._sizes[column] for column in table])
         categories_of_cell = []
         for column, index in zip(table, indices, strict=True):
@@ -189,13 +188,11 @@ class MarginalQueries(GameSpecification):
         """Return the facts. A row with the domain point z has the gradients ∇ₓ = -Aᵀw with w = y⁺ - y⁻, and
         ∇ᵧ = ±(a - Ax), where a in {0, 1}^q is the column of A for z.
 
-        Oscillation: the largest difference between coordinates of one row's gradient. Range: that between coordinates
-        of a change, from one neighbour to the other, or from one point to another. ∇ₓ reads no data: its oscillation is
-        0. Its range is 1: between two points of the domain each term of Σ_j w_j [z in cell j] changes by at most |w_j|,
-        and ‖w‖₁ ≤ 1.
+        Oscillation and range : as in `GameFacts`. ∇ₓ reads no data: its oscillation is 0. Its range is 1: between two
+        points of the domain each term of Σ_j w_j [z in cell j] changes by at most |w_j|, and ‖w‖₁ ≤ 1.
         ∇ᵧ depends on the row through ±a only, which is ±(a - ½) plus a constant that cancels between neighbours. So its
-        oscillation is 1, and replacing the row changes scores by ±(a - a'), a range of 2. The range of ∇ᵧF is
-        2 max_j |A(p_S - x)|_j ≤ 2. All these numbers are attained.
+        oscillation is 1: replacing the row changes scores by ±(a - a'), whose coordinates differ by at most 2. The
+        range of ∇ᵧF is 2 max_j |A(p_S - x)|_j ≤ 2. All these numbers are attained.
         """
         data, marginals = self.data.facts(), self.marginals()
         d_x, d_y = data.domain_size, 2 * marginals.queries
@@ -214,7 +211,7 @@ class MarginalQueries(GameSpecification):
             smoothness=1.0,
             tables=len(marginals.tables),
             largest_gap=2.0,  # F is within ±1
-            products=_PRODUCTS_PER_CELL * marginals.cells_touched,
+            products=_PRODUCTS_PER_CELL * marginals.summed_numbers,
             table_bytes=(8.0 * data.d + 24.0) * data.n,  # of each row d codes, as they are loaded, and 3 numbers
         )
 
@@ -274,7 +271,7 @@ class MarginalGame(SlicedGame):
             indices = self._indices[rows]
             truth = self.answers(np.bincount(indices, minlength=self.facts.d_x)[None] / len(indices))
         errors = truth - self.marginals.answers(x)
-        return -self.marginals.transposed(self._signed(y)), np.concatenate([errors, -errors], axis=1)
+        return -self.marginals.transposed(self._query_weights(y)), np.concatenate([errors, -errors], axis=1)
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Compute the diagnostics (R,) of an output.
@@ -287,7 +284,7 @@ class MarginalGame(SlicedGame):
         worst, mean = errors.max(axis=1), errors.mean(axis=1)  # the largest error is max_v F(x, v)
         value_of_best_x = np.zeros(len(errors))  # min_u F(u, y)
         if "y" in output:  # F(u, y) = ⟨w, A p_S⟩ - ⟨Aᵀw, u⟩ is smallest at a vertex u
-            weights = self._signed(output["y"])
+            weights = self._query_weights(output["y"])
             value_of_best_x = weights @ self._truth[0] - self.marginals.transposed(weights).max(axis=1)
         return {"duality_gap": worst - value_of_best_x, "worst_query_error": worst, "mean_query_error": mean}
 
@@ -299,12 +296,12 @@ class MarginalGame(SlicedGame):
         """
         return Query(np.abs(self._truth - answers), 2 / self.facts.n, "range")
 
-    def answer(self, chosen: np.ndarray, norm: Norm) -> Query:
+    def answer(self, indices: np.ndarray, norm: Norm) -> Query:
         """Return the query of the true answer (R,) to one query per replicate, in ℓ1 or ℓ2.
 
-        chosen : (R,) its index, which must have been released.
+        indices : (R,) of these queries; they must have been released.
         """
-        return Query(self._truth[0][chosen], 1 / self.facts.n, norm)
+        return Query(self._truth[0][indices], 1 / self.facts.n, norm)
 
     def marginal_tables(self, replicates: int) -> Query:
         """Return the query of the cells of all marginal tables, A p_S (R, q), the same for all R replicates, in ℓ2.
@@ -314,20 +311,18 @@ class MarginalGame(SlicedGame):
         sensitivity = math.sqrt(2 * len(self.marginals.tables)) / self.facts.n
         return Query(np.broadcast_to(self._truth, (replicates, self.marginals.queries)), sensitivity, "l2")
 
-    def from_marginals(self, noisy: np.ndarray) -> np.ndarray:
-        """Compute answers (R, q) from noisy tables (R, q), at no cost in privacy: each table is replaced by the nearest
-        distribution, in ℓ2.
+    def nearest_distributions(self, noisy: np.ndarray) -> np.ndarray:
+        """Return for the cells (R, q) of noisy tables those of the nearest distributions, in ℓ2; no cost in privacy.
 
-        That is never further from the true table than the noisy one, because the true table is a distribution, too.
+        They are never further from the true tables than the noisy ones, because the true ones are distributions, too.
         """
 
         def nearest(tables: np.ndarray) -> np.ndarray:
-            """Return for the cells (R, q) of all tables the nearest distribution of each table."""
             return np.concatenate([project_to_simplex(tables[:, cells]) for cells in self.marginals.slices], axis=1)
 
         return compute_in_slices(nearest, self.facts.seconds, noisy)
 
-    def _signed(self, y: np.ndarray) -> np.ndarray:
+    def _query_weights(self, y: np.ndarray) -> np.ndarray:
         """Return the weights y⁺ - y⁻ (R, q) of the errors of all queries, from y (R, 2q)."""
         return y[:, : self.marginals.queries] - y[:, self.marginals.queries :]
 
@@ -392,13 +387,13 @@ def synthetic_table(marginals: Marginals, shares: np.ndarray, rows: int, without
             title="Nothing is left without “other”",
         )
     generator = np.random.default_rng(SEED)
-    draws = np.array([_systematic(allowed_shares, rows, generator) for _ in range(1 + _RESERVES)])
-    counts = _exchanged(marginals, marginals.answers(allowed_shares[None] / allowed_shares.sum()), draws)
+    draws = np.array([_systematic_sample(allowed_shares, rows, generator) for _ in range(1 + _RESERVES)])
+    counts = _exchange_rows(marginals, marginals.answers(allowed_shares[None] / allowed_shares.sum()), draws)
     differences = marginals.answers((counts / rows - shares)[None])
     return SyntheticTable(counts, float(np.abs(differences).max()))
 
 
-def _systematic(shares: np.ndarray, rows: int, generator: np.random.Generator) -> np.ndarray:
+def _systematic_sample(shares: np.ndarray, rows: int, generator: np.random.Generator) -> np.ndarray:
     """Draw counts (|Z|,) that sum to `rows`, each with mean rows × share and less than 1 away from it.
 
     The shares are intervals in a row, and a count is the number of points of a regular grid, shifted at random, in its
@@ -413,7 +408,7 @@ def _systematic(shares: np.ndarray, rows: int, generator: np.random.Generator) -
     return counts
 
 
-def _exchanged(marginals: Marginals, target: np.ndarray, draws: np.ndarray) -> np.ndarray:
+def _exchange_rows(marginals: Marginals, target: np.ndarray, draws: np.ndarray) -> np.ndarray:
     """Return the first of the draws of counts (k, |Z|), with rows exchanged as long as that brings its marginals closer
     to `target` (1, q), in ℓ2. Every count stays between the smallest and the largest of the draws.
 

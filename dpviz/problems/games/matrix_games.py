@@ -104,9 +104,10 @@ class MatrixGameProblem(Game):
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         """Compute the duality gaps (R,) on the data and in the population."""
         x, y = output["x"], output["y"]
-        products = self._payoffs(x, y)
-        gaps = (bilinear_gap(pair) for pair in (products, self._payoffs.population(x, y)))
-        return dict(zip((metric.name for metric in self.metrics), gaps, strict=True))
+        return {
+            DUALITY_GAP.name: bilinear_gap(self._payoffs(x, y)),
+            POPULATION_GAP.name: bilinear_gap(self._payoffs.population(x, y)),
+        }
 
     def payoffs(self, replicates: int) -> Query:
         """Return the query of the matrix A (R, d_x, d_y), the same for all R replicates, in ℓ2.
@@ -268,24 +269,26 @@ class MeanProducts:
             has_few = 2 * len(used) < len(self.columns)  # else to copy them would take longer than it saves
             return weights[:, used] @ self.columns[used] if has_few else weights @ self.columns
         start, stop = self._u.span(rows)
-        if len(used) <= _FEW and rows is not None:  # nothing is cached: a block is used once
-            return weights[:, used] @ self._u.cross(self._v, used, rows) / (stop - start)  # `cross`: columns of m M
+        m = stop - start
+        if rows is not None and len(used) <= _FEW:  # nothing is cached: a block is used once
+            columns = self._u.cross(self._v, used, rows)  # of m M
+            return weights[:, used] @ columns / m
         if rows is None and sum(vertex not in self._cached for vertex in used.tolist()) <= _FEW:
             total = np.zeros((len(weights), self._u.d))  # n M w, from the columns of n M, a block of them at a time
             for first in range(0, len(used), _AT_ONCE):
                 checkpoint()
                 block = used[first : first + _AT_ONCE]
                 total += weights[:, block] @ self._counted_columns(block)
-            return total / self._u.n
+            return total / m
         v_mixed = self._v.mix(weights, rows)  # ⟨vᵢ, w⟩ for every row
-        return self._u.inner(v_mixed, rows) / (stop - start)  # `inner`: Σᵢ uᵢ⟨vᵢ, w⟩
+        return self._u.inner(v_mixed, rows) / m  # `inner`: Σᵢ uᵢ⟨vᵢ, w⟩
 
     def _counted_columns(self, vertices: np.ndarray) -> np.ndarray:
         """Return the columns of n M over all rows with these indices, (k, d) int32, from the cache or counted now."""
         with self._lock:
             missing = np.array([vertex for vertex in vertices.tolist() if vertex not in self._cached], dtype=np.intp)
             if len(missing):  # `cross` counts Σᵢ uᵢ vᵢⱼ for each index j
-                self._cached |= zip(missing.tolist(), self._u.cross(self._v, missing), strict=True)
+                self._cached.update(zip(missing.tolist(), self._u.cross(self._v, missing), strict=True))
             for vertex in vertices.tolist():
                 self._cached.move_to_end(vertex)  # the first ones are dropped first
             columns = np.stack([self._cached[vertex] for vertex in vertices.tolist()])

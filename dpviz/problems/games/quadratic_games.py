@@ -96,9 +96,10 @@ class QuadraticGameProblem(Game):
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         """Compute the duality gaps (R,) on the data and in the population."""
         x, y = output["x"], output["y"]
-        on_data, in_population = self._payoffs(x, y), self._payoffs.population(x, y)
-        gaps = (quadratic_gap(x, y, products, self._curvatures) for products in (on_data, in_population))
-        return dict(zip((metric.name for metric in self.metrics), gaps, strict=True))
+        return {
+            DUALITY_GAP.name: quadratic_gap(x, y, self._payoffs(x, y), self._curvatures),
+            POPULATION_GAP.name: quadratic_gap(x, y, self._payoffs.population(x, y), self._curvatures),
+        }
 
 
 def quadratic_gap(x: np.ndarray, y: np.ndarray, products: Pair, curvatures: tuple[float, float]) -> np.ndarray:
@@ -147,9 +148,14 @@ class CurvedGame(RecordsGame):
         return self
 
     def facts(self) -> GameFacts:
-        # largest_gap: the product is within ±1, and each of the two halves of squares is between 0 and ½.
-        smoothness = {name: 1.0 for name in ("smoothness", "smoothness_x", "smoothness_y")}
-        facts = self._facts(oscillation=4.0, lipschitz=2.0, largest_gap=3.0, **smoothness)
+        facts = self._facts(
+            oscillation=4.0,
+            lipschitz=2.0,
+            largest_gap=3.0,  # the product is within ±1, and each of the two halves of squares is between 0 and ½
+            smoothness=1.0,
+            smoothness_x=1.0,
+            smoothness_y=1.0,
+        )
         n, d_x, d_y = facts.n, facts.d_x, facts.d_y
         squares = d_x**2 + d_y**2  # entries of both players' second moments, in addition to the payoffs
         # The bits of p and q, the moments, and two more matrices of the larger player while they are computed.

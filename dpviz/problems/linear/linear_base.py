@@ -54,7 +54,7 @@ class LinearSums(ABC):
 
     @staticmethod
     @abstractmethod
-    def slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+    def negative_slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
         """Return -φ' (R, b) at the arguments (R, b) of b rows, clipped to [-cap, cap] with the caps (b,) of these rows.
 
         All values are finite. The result may overwrite the arguments.
@@ -103,7 +103,7 @@ class LinearSums(ABC):
                     is_taken = None if taken is None else taken[part]
                     total[part] = self._batch_sum(x[part], indices[part], is_taken)
                 else:
-                    remembered = self._recalled(x[part])
+                    remembered = self._recall(x[part])
                     total[part] = self._table_sum(x[part]) if remembered is None else remembered
         return total
 
@@ -112,10 +112,10 @@ class LinearSums(ABC):
         replicate."""
         total = np.zeros_like(x)
         for part, rows, arguments, caps in self._blocks(x):
-            slopes = self.slopes(arguments, caps)
+            negative_slopes = self.negative_slopes(arguments, caps)
             if marked is not None:
-                slopes *= marked[:, part]  # slopes are finite, so those of the other rows become exactly 0
-            total += slopes @ rows
+                negative_slopes *= marked[:, part]  # they are finite, so those of the other rows become exactly 0
+            total += negative_slopes @ rows
         return total
 
     def _batch_sum(self, x: np.ndarray, indices: np.ndarray, taken: np.ndarray | None) -> np.ndarray:
@@ -135,10 +135,10 @@ class LinearSums(ABC):
             np.matmul(rows, x[:, :, None], out=arguments[:, :, None])
             if self._offsets is not None:
                 arguments -= self._offsets[part]
-            slopes = self.slopes(arguments, None if self._caps is None else self._caps[part])
+            negative_slopes = self.negative_slopes(arguments, None if self._caps is None else self._caps[part])
             if taken is not None:
-                slopes *= taken[:, start : start + size]
-            total += np.matmul(slopes[:, None, :], rows)[:, 0]
+                negative_slopes *= taken[:, start : start + size]
+            total += np.matmul(negative_slopes[:, None, :], rows)[:, 0]
         return total
 
     def _check_rows(self, indices: np.ndarray | None, marked: np.ndarray | None) -> None:
@@ -151,7 +151,7 @@ class LinearSums(ABC):
             raise IndexError(f"the batch was drawn from another table than this one of {n} rows")
 
     def _remember(self, x: np.ndarray, total: np.ndarray) -> None:
-        """Keep the sum `total` = Σ -φ' v (R, d) over all rows at x (R, d), for `_recalled`; drop the oldest kept sums.
+        """Keep the sum `total` = Σ -φ' v (R, d) over all rows at x (R, d), for `_recall`; drop the oldest kept sums.
 
         Diagnostics compute this sum at the latest iterates, and a method without momentum needs it there for its next
         gradient. It equals the result of `_table_sum` to the last bit, so no result depends on which of the two is
@@ -163,7 +163,7 @@ class LinearSums(ABC):
                 oldest = next(iter(self._remembered_sums))  # dictionaries keep the order of insertion
                 del self._remembered_sums[oldest]
 
-    def _recalled(self, x: np.ndarray) -> np.ndarray | None:
+    def _recall(self, x: np.ndarray) -> np.ndarray | None:
         """Return the sum (R, d) that `_remember` keeps for x (R, d), and drop it; None if there is none."""
         with self._lock:
             return self._remembered_sums.pop(x.tobytes(), None)
@@ -273,7 +273,7 @@ class LinearModel(base.ProblemSpecification):
         """Raise ValueError unless a value of L and its cost are given just where L's source needs them, and L ≥ μ."""
         if (self.smoothness is None) != (self.smoothness_source == "bounds"):
             raise ValueError("a smoothness that does not follow from the bounds needs its value, and only then")
-        if (self.smoothness_cost is None) != (self.smoothness_source != "released"):
+        if (self.smoothness_cost is not None) != (self.smoothness_source == "released"):
             raise ValueError("a privately released smoothness needs its cost ε_L, and only then")
         if self.smoothness is not None and self.smoothness < 2 * self.regularisation:
             raise ValueError(
@@ -290,12 +290,12 @@ class LinearModel(base.ProblemSpecification):
         """Return the largest norm of one row's clipped gradient, without the regulariser."""
 
     @property
-    def read_by_itself(self) -> tuple[str, ...]:
+    def settings_from_data(self) -> tuple[str, ...]:
         """The smoothness L, in words, if it was estimated from the data without paying for it."""
         return ("the smoothness L",) if self.smoothness_source == "estimated" else ()
 
     @property
-    def released_by_itself(self) -> tuple[events.Event, ...]:
+    def released_settings(self) -> tuple[events.Event, ...]:
         """The release of L, if it was released: its cost is a person's, and events are those of a row."""
         return () if self.smoothness_cost is None else (events.Laplace(self.smoothness_cost / self.rows_per_person),)
 
@@ -327,7 +327,8 @@ class LinearModel(base.ProblemSpecification):
         if self.clip is None:
             return math.inf
         # ‖g‖₂ ≤ ‖g‖₁ ≤ √d ‖g‖₂: a clip in one norm bounds the other.
-        return self.clip * (math.sqrt(self._dimension) if (norm, self.clip_norm) == ("l1", "l2") else 1.0)
+        is_l1_from_l2 = norm == "l1" and self.clip_norm == "l2"
+        return self.clip * math.sqrt(self._dimension) if is_l1_from_l2 else self.clip
 
     def facts(self) -> base.SmoothFacts:
         """Return the public facts, which follow from the declared ranges and the clip, and from the origin of L."""
@@ -348,10 +349,9 @@ class LinearModel(base.ProblemSpecification):
             lyapunov=lyapunov,
         )
 
-    def smoothness_of(self, largest: float) -> float:
-        """Return the smoothness L = curvature · largest + 2λ of F, where `largest` is a bound on the eigenvalues of
-        UᵀU/n, with the scaled rows in U (n, d)."""
-        return self.curvature * largest + 2 * self.regularisation
+    def smoothness_of(self, eigenvalue_bound: float) -> float:
+        """Return the smoothness L of F, given a bound on the eigenvalues of UᵀU/n, with the scaled rows in U (n, d)."""
+        return self.curvature * eigenvalue_bound + 2 * self.regularisation
 
     def _initial_error(self, d: int) -> tuple[float, float]:
         """Return bounds on E₀ = F(x₀) - F* and on V₀ = E₀ + (μ/2)‖x₀ - x*‖², for d parameters and the minimiser x*.
@@ -366,7 +366,8 @@ class LinearModel(base.ProblemSpecification):
         # V₀ ≤ F(x₀) + 2λ‖x₀‖² + λ‖x*‖²; at x₀ = 0 it is F(0) - F* + λ‖x*‖² ≤ F(0).
         regulariser = self.regularisation * d * self.start**2  # λ‖x₀‖²
         gap = self.largest_loss(self.feature_radius("l1") * abs(self.start)) + regulariser
-        return gap, gap if self.start == 0 else gap + 2 * regulariser + self.largest_loss(0.0)
+        lyapunov = gap if self.start == 0 else gap + 2 * regulariser + self.largest_loss(0.0)
+        return gap, lyapunov
 
     def linear_score(self, x: np.ndarray) -> LinearScore:
         facts = self.data.facts()
@@ -414,7 +415,7 @@ class LinearModel(base.ProblemSpecification):
             return ScaledRows(features, np.full(n, math.inf), shortened=float((caps < 1).mean()))
         return ScaledRows(features, caps)
 
-    def loaded(self, tables: Mapping[str, np.ndarray]) -> tuple["ScaledRows", np.ndarray]:
+    def load_rows(self, tables: Mapping[str, np.ndarray]) -> tuple["ScaledRows", np.ndarray]:
         """Return the rows of the whole table, scaled and clipped by `rows`, and their labels (n,).
 
         A file is read block by block, so that at most one block is in memory in addition to the result.
@@ -423,7 +424,7 @@ class LinearModel(base.ProblemSpecification):
         for data in self.data.parts(tables):
             block, count = self.rows(data), len(data.labels)
             if count == facts.n:  # the block is the whole table, and needs no copy
-                features, caps, shortened, labels = *block, data.labels
+                (features, caps, shortened), labels = block, data.labels
                 continue  # to the end of the file, where `parts` refuses one with further rows
             if not n_filled:
                 features, caps, labels = np.empty((facts.n, self._dimension)), np.empty(facts.n), np.empty(facts.n)
@@ -459,7 +460,7 @@ class LinearProblem(LinearSums, base.SmoothProblem):
 
     rows, caps, offsets : see `LinearSums`.
     guess : value of the last of `metrics`; a diagnostic.
-    steep : largest |φ'| of any row without a clip, at x = 0 if φ' is unbounded. A row whose cap is below can be
+    steepest : largest |φ'| of any row without a clip, at x = 0 if φ' is unbounded. A row with a smaller cap can be
         clipped.
     shortened : see `ScaledRows`.
     """
@@ -470,7 +471,7 @@ class LinearProblem(LinearSums, base.SmoothProblem):
         rows: np.ndarray,
         caps: np.ndarray | None,
         offsets: np.ndarray | None = None,
-        steep: float = 1.0,
+        steepest: float = 1.0,
         shortened: float = 0.0,
         *,
         guess: float,
@@ -481,7 +482,7 @@ class LinearProblem(LinearSums, base.SmoothProblem):
         self._radius = specification.feature_radius("l2")
         self._regularisation = specification.regularisation
         self._minimum: tuple[np.ndarray, float] | None = None
-        self._steep, self.shortened_share = steep, shortened
+        self._steepest, self.shortened_share = steepest, shortened
 
     @staticmethod
     @abstractmethod
@@ -519,7 +520,7 @@ class LinearProblem(LinearSums, base.SmoothProblem):
     @property
     def clipped_share(self) -> float:
         """Share of rows whose gradient can reach the clip; a diagnostic."""
-        return 0.0 if self._caps is None else float((self._caps < self._steep).mean())
+        return 0.0 if self._caps is None else float((self._caps < self._steepest).mean())
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         return base.evaluated_in_slices(self._evaluate, output, self._seconds)
@@ -534,8 +535,8 @@ class LinearProblem(LinearSums, base.SmoothProblem):
                 "objective_gap": objective - self.optimum,
                 "objective": objective,
                 "gradient_norm": np.linalg.norm(self._gradient(x, total), axis=1),
-                self.metrics[-2].name: measure,
-                self.metrics[-1].name: np.full(len(x), self.guess),
+                self.metrics[-2].name: measure,  # such as the accuracy
+                self.metrics[-1].name: np.full(len(x), self.guess),  # the same for always guessing the majority
             }
 
     def prepare(self) -> None:

@@ -65,8 +65,8 @@ class LeastSquares(LinearModel):
         (rows, caps, shortened), targets = _regression(self, tables)
         if self.clip is None or self.clipping == "rows":
             # The clip is R₁ in the ℓ1 and R₂ in the ℓ2 norm. A row u, of norm R at most, may have slopes to R/‖u‖ ≥ 1.
-            largest_slopes = (self.feature_radius(norm) / norms(rows, norm) for norm in BOTH_NORMS)
-            caps = np.maximum(np.minimum(*largest_slopes), 1.0)  # less than 1 by rounding only
+            l1_caps, l2_caps = (self.feature_radius(norm) / norms(rows, norm) for norm in BOTH_NORMS)
+            caps = np.maximum(np.minimum(l1_caps, l2_caps), 1.0)  # less than 1 by rounding only
         return RegressionProblem(self, rows, caps, targets, shortened=shortened, guess=_median_error(targets))
 
 
@@ -108,7 +108,7 @@ class HuberRegression(LinearModel):
         (rows, caps, shortened), targets = _regression(self, tables)
         # The Huber loss is the squared loss whose slope is clipped at δ.
         caps, guess = np.minimum(caps, self.threshold), _median_error(targets)
-        return HuberProblem(self, rows, caps, targets, steep=self.threshold, shortened=shortened, guess=guess)
+        return HuberProblem(self, rows, caps, targets, steepest=self.threshold, shortened=shortened, guess=guess)
 
 
 class RegressionProblem(LinearProblem):
@@ -126,7 +126,7 @@ class RegressionProblem(LinearProblem):
     )
 
     @staticmethod
-    def slopes(residuals: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+    def negative_slopes(residuals: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
         """Return -φ' = -r (R, b) for residuals r (R, b), clipped to [-cap, cap] with the caps (b,), in place."""
         np.negative(residuals, out=residuals)
         return residuals if caps is None else np.clip(residuals, -caps, caps, out=residuals)
@@ -145,7 +145,7 @@ class RegressionProblem(LinearProblem):
         for _, rows, residuals, caps in self._blocks(x):
             loss += _huber(residuals, caps).sum(axis=1)
             error += np.abs(residuals).sum(axis=1)
-            total += self.slopes(residuals, caps) @ rows  # last, as it overwrites the residuals
+            total += self.negative_slopes(residuals, caps) @ rows  # last, as it overwrites the residuals
         n, regulariser = self.facts.n, self._regularisation * (x**2).sum(axis=1)
         return loss / n + regulariser, total, error / n / 2
 
@@ -161,12 +161,12 @@ class HuberProblem(RegressionProblem):
 
 
 def _regression(model: LinearModel, tables: Mapping[str, np.ndarray]) -> tuple[ScaledRows, np.ndarray]:
-    """Load the data of a regression: return the rows with their caps, as `loaded` does, and the targets (n,), mapped
+    """Load the data of a regression: return the rows with their caps, as `load_rows` does, and the targets (n,), mapped
     from their declared range to [-1, 1]."""
-    loaded, labels = model.loaded(tables)
+    scaled_rows, labels = model.load_rows(tables)
     low, high = model.data.facts().target or (-1.0, 1.0)  # the declared range; two classes have the labels ±1
     targets = (labels - (low + high) / 2) / ((high - low) / 2)
-    return loaded, np.clip(targets, -1.0, 1.0)
+    return scaled_rows, np.clip(targets, -1.0, 1.0)
 
 
 def _median_error(targets: np.ndarray) -> float:
@@ -222,7 +222,7 @@ class LogisticRegression(LinearModel):
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LogisticProblem":
         """Load the data, and return the problem, with the cap that the clip implies for each row."""
-        (rows, caps, shortened), labels = self.loaded(tables)
+        (rows, caps, shortened), labels = self.load_rows(tables)
         rows *= labels[:, None]  # v = z u, so that the argument of the loss is the margin
         active_caps = np.minimum(caps, 1.0) if (caps < 1).any() else None  # no slope exceeds 1
         majority = (1 + abs(float(labels.mean()))) / 2  # the share of the larger class
@@ -245,7 +245,7 @@ class LogisticProblem(LinearProblem):
     )
 
     @staticmethod
-    def slopes(margins: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+    def negative_slopes(margins: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
         """Return min(σ(-s), cap) (R, b) for margins s (R, b), with σ(t) = 1/(1 + e^-t): minus the derivative of the
         loss, clipped. The result overwrites the margins."""
         np.exp(margins, out=margins)  # overflow to inf is correct: that slope is 0
@@ -256,9 +256,9 @@ class LogisticProblem(LinearProblem):
     @staticmethod
     def curvatures(margins: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
         """Return the second derivatives σ(s)(1 - σ(s)) (R, b) at margins s (R, b), 0 below the `_knee` of the cap."""
-        unclipped = 1.0 if caps is None else margins >= _knee(caps)  # before `slopes` overwrites the margins
-        slopes = LogisticProblem.slopes(margins, None)
-        return np.asarray(slopes * (1 - slopes) * unclipped)
+        unclipped = 1.0 if caps is None else margins >= _knee(caps)  # first, as the next line overwrites the margins
+        sigma = LogisticProblem.negative_slopes(margins, None)  # σ(-s)
+        return np.asarray(sigma * (1 - sigma) * unclipped)
 
     def sums(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Compute F(x) (R,), Σ -φ' v (R, d) and the share of correctly classified rows (R,) at x (R, d), in one pass
@@ -275,11 +275,11 @@ class LogisticProblem(LinearProblem):
             for _, rows, margins, caps in self._blocks(x):
                 loss += _losses(margins, caps).sum(axis=1)
                 signs += np.sign(margins).sum(axis=1)
-                total += self.slopes(margins, caps) @ rows  # last, as it overwrites the margins
+                total += self.negative_slopes(margins, caps) @ rows  # last, as it overwrites the margins
         n, regulariser = self.facts.n, self._regularisation * (x**2).sum(axis=1)
         return loss / n + regulariser, total, (1 + signs / n) / 2
 
-    def correct(self, x: np.ndarray) -> np.ndarray:
+    def correct_share(self, x: np.ndarray) -> np.ndarray:
         _, _, correct_share = self.sums(clip_finite(x))
         return correct_share
 

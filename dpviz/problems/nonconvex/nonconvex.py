@@ -20,8 +20,8 @@ from dpviz.problems import base
 from dpviz.problems.base import Metric
 from dpviz.problems.model import LinearScore, unscaled
 from dpviz.problems.nonconvex.nonconvex_risk import (
+    COORDINATES,
     MOST_COLUMNS,
-    PLACE,
     PRODUCTS,
     UNIT,
     Assumed,
@@ -34,9 +34,10 @@ from dpviz.specification import choice, number
 
 # --------------------------------------------------------------------------- losses and penalties, with their constants
 
-# Constants are named as in `NonconvexRisk` and `Penalty`: for a loss φ, `steepest` is the largest |φ'|, `bends` are the
-# smallest and largest φ'' (0 included), `third` is the largest |φ'''|, and `floor` is inf φ; for a penalty `bends` and
-# `third` are the same of the function of one coordinate. σ(t) = 1/(1 + e⁻ᵗ). Arrays (R, b): R replicates, b rows.
+# Constants are named as in `NonconvexRisk` and `Penalty`: for a loss φ, `steepest` is the largest |φ'|,
+# `curvature_range` the smallest and largest φ'' (0 included), `third` the largest |φ'''|, and `floor` is inf φ; for a
+# penalty `curvature_range` and `third` are of the function of one coordinate. σ(t) = 1/(1 + e⁻ᵗ). Arrays (R, b): R
+# replicates, b rows.
 
 # The largest third derivative of t²/(2(1 + t²)), 2.334280, is at t² = v with 1 - 10v + 5v² = 0.
 _V = 1 - 2 / math.sqrt(5)
@@ -51,7 +52,7 @@ class Tukey(Penalty):
     weight: float
 
     @property
-    def bends(self) -> tuple[float, float]:
+    def curvature_range(self) -> tuple[float, float]:
         return -self.weight / 2, 2 * self.weight  # where |xⱼ| = 1, and at 0
 
     @property
@@ -77,7 +78,7 @@ class Ridge(Penalty):
     weight: float
 
     @property
-    def bends(self) -> tuple[float, float]:
+    def curvature_range(self) -> tuple[float, float]:
         return self.weight, self.weight
 
     @property
@@ -99,7 +100,7 @@ class LogisticRisk(NonconvexRisk):
 
     loss: ClassVar[Loss] = "logistic"
     steepest: ClassVar[float] = 1.0
-    bends: ClassVar[tuple[float, float]] = (0.0, 1 / 4)  # far out, and at 0
+    curvature_range: ClassVar[tuple[float, float]] = (0.0, 1 / 4)  # far out, and at 0
     third: ClassVar[float] = 1 / (6 * math.sqrt(3))
 
     @staticmethod
@@ -118,7 +119,7 @@ class LogisticRisk(NonconvexRisk):
         return result
 
     @staticmethod
-    def slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+    def negative_slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
         """Return σ(-t) = -φ'(t)."""
         np.exp(arguments, out=arguments)  # overflow to inf is correct: that slope is 0
         arguments += 1.0
@@ -136,7 +137,7 @@ class SigmoidRisk(NonconvexRisk):
 
     loss: ClassVar[Loss] = "sigmoid"
     steepest: ClassVar[float] = 1 / 4
-    bends: ClassVar[tuple[float, float]] = (-1 / (6 * math.sqrt(3)), 1 / (6 * math.sqrt(3)))
+    curvature_range: ClassVar[tuple[float, float]] = (-1 / (6 * math.sqrt(3)), 1 / (6 * math.sqrt(3)))
     third: ClassVar[float] = 1 / 8
 
     @staticmethod
@@ -151,7 +152,7 @@ class SigmoidRisk(NonconvexRisk):
         return 0.5 - 0.5 * np.tanh(arguments / 2)
 
     @staticmethod
-    def slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+    def negative_slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
         """Return σ(t)(1 - σ(t)) = -φ'(t); `caps` is None, as no slope is clipped."""
         bell, _ = _bell(arguments)
         return bell
@@ -167,10 +168,10 @@ class SigmoidRisk(NonconvexRisk):
 class RobustRisk(NonconvexRisk):
     """The risk of a robust principal component, φ(u) = -u²/(2(1 + u²)) of projections u; see `RobustComponent`."""
 
-    metrics: ClassVar[tuple[Metric, ...]] = (*NonconvexRisk.metrics, *PLACE)
+    metrics: ClassVar[tuple[Metric, ...]] = (*NonconvexRisk.metrics, *COORDINATES)
     loss: ClassVar[Loss] = "robust"
     steepest: ClassVar[float] = 3 * math.sqrt(3) / 16  # at |u| = 1/√3
-    bends: ClassVar[tuple[float, float]] = (-1.0, 1 / 4)  # at 0, and at |u| = 1
+    curvature_range: ClassVar[tuple[float, float]] = (-1.0, 1 / 4)  # at 0, and at |u| = 1
     third: ClassVar[float] = _THIRD
     floor: ClassVar[float] = -1 / 2
     labelled: ClassVar[bool] = False
@@ -186,7 +187,7 @@ class RobustRisk(NonconvexRisk):
         return 0.5 / (1 + arguments * arguments) - 0.5  # = -u²/(2(1 + u²))
 
     @staticmethod
-    def slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+    def negative_slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
         """Return u/(1 + u²)² = -φ'(u); `caps` is None, as no slope is clipped."""
         inverse = 1 / (1 + arguments * arguments)
         return arguments * inverse * inverse
@@ -296,7 +297,7 @@ class NonconvexModel(base.ProblemSpecification):
         """The term r of f, which does not depend on data."""
 
     @property
-    def released_by_itself(self) -> tuple[Event, ...]:
+    def released_settings(self) -> tuple[Event, ...]:
         """The release of the gap Γ, if it was released: its cost ε_Γ is a person's, and events are those of a row."""
         return () if self.gap_cost is None else (Laplace(self.gap_cost / self.rows_per_person),)
 
@@ -318,14 +319,14 @@ class NonconvexModel(base.ProblemSpecification):
     def facts(self) -> NonconvexFacts:
         """Return the public facts: constants that hold for every data set, unless the user declares others."""
         data, start, risk, penalty = self.data.facts(), self.starting_point(), self.risk, self.penalty
-        # Bounds on φ'' (low, high) and on the penalty's second derivatives (down, up), for any row and at any point.
-        (low, high), (down, up) = risk.bends, penalty.bends
+        # Bounds on φ'' and on the second derivatives of the penalty, for any row and at any point.
+        (low, high), (penalty_low, penalty_high) = risk.curvature_range, penalty.curvature_range
         # A replaced row changes n times the mean Hessian by a xxᵀ - b zzᵀ with a, b in [low, high] and ‖x‖, ‖z‖ ≤ 1.
         # ‖a xxᵀ - b zzᵀ‖² = a² + b² - 2ab ⟨x, z⟩² is largest for x ⊥ z if a and b have one sign, else for x = z.
         hessian_sensitivity = max(math.sqrt(2) * max(-low, high), high - low)
         (smallest_loss,), (largest_loss,) = risk.extremes(np.linalg.norm(start, axis=1))
         # Constants that hold for every data set: G, M and Γ. The last is f(x₀) - inf f, as φ ≥ floor and r ≥ 0.
-        smoothness, hessian_lipschitz = high + up, risk.third + penalty.third
+        smoothness, hessian_lipschitz = high + penalty_high, risk.third + penalty.third
         largest_gap = float(largest_loss + penalty.value(start)[0]) - risk.floor
         unpaid_gap = self.gap if self.gap_cost is None else None  # a gap that was released is no assumption
         constants = (  # symbol, declared value if there is one, and the value that holds for every data set
@@ -341,19 +342,20 @@ class NonconvexModel(base.ProblemSpecification):
             loss=risk.loss,
             gradient_sensitivity=2 * risk.steepest,
             hessian_sensitivity=2 * math.sqrt(data.d) if self.hessian_bound == "spectral" else hessian_sensitivity,
-            # Its change a xxᵀ - b zzᵀ has eigenvalues within ±(high - low), so none of its own moves further (Weyl).
+            # The Hessian's change a xxᵀ - b zzᵀ has eigenvalues within ±(high - low), so that no eigenvalue of the
+            # Hessian moves further (Weyl's inequality).
             curvature_sensitivity=high - low,
             value_range=float(largest_loss - smallest_loss),
             smoothness=smoothness if self.smoothness is None else self.smoothness,
             hessian_lipschitz=hessian_lipschitz if self.hessian_lipschitz is None else self.hessian_lipschitz,
-            curvature_floor=low + down,
+            curvature_floor=low + penalty_low,
             gap=largest_gap if self.gap is None else self.gap,
             lowest=risk.floor,
             start=() if self.start == "zero" else tuple(start[0].tolist()),
             assumed=tuple(
-                Assumed(symbol, declared, follows)
-                for symbol, declared, follows in constants
-                if declared is not None and declared < follows * (1 - 1e-9)  # smaller by more than rounding
+                Assumed(symbol, declared, implied)
+                for symbol, declared, implied in constants
+                if declared is not None and declared < implied * (1 - 1e-9)  # smaller by more than rounding
             ),
         )
 

@@ -34,14 +34,14 @@ SECONDS_PER_WEIGHTED, SECONDS_PER_SQUARE = 0.8e-9, 0.024e-9
 
 
 class Assumed(NamedTuple):
-    """A constant whose declared value is an assumption: it is smaller than `follows`, which holds for every data set.
+    """A constant whose declared value is an assumption: it is smaller than `implied`, which holds for every data set.
 
     symbol : the name of the constant in formulas.
     """
 
     symbol: str
     declared: float
-    follows: float
+    implied: float
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Penalty(ABC):
 
     @property
     @abstractmethod
-    def bends(self) -> tuple[float, float]:
+    def curvature_range(self) -> tuple[float, float]:
         """Smallest and largest second derivative of one coordinate's function, at any point."""
 
     @property
@@ -149,7 +149,7 @@ class Penalty(ABC):
 
 
 # Metrics of the first two coordinates of the released points, so that downloads have the path of every run.
-PLACE = tuple(
+COORDINATES = tuple(
     Metric(f"coordinate_{number}", f"Coordinate w{sign} of x_t", released=True, better="")
     for number, sign in ((1, "₁"), (2, "₂"))
 )
@@ -163,8 +163,7 @@ class NonconvexRisk(LinearSums, Problem):
 
     Subclasses define φ and its constants:
     loss : kind of the loss. steepest : largest |φ'|. third : largest |φ'''|. floor : inf φ.
-    bends : smallest and largest φ''; 0 in place of one that is on the wrong side of it, as the Hessian φ'' vvᵀ of a row
-        v = 0 is 0.
+    curvature_range : smallest and largest φ'', made to include 0, as the Hessian φ'' vvᵀ of a row v = 0 is 0.
     labelled : True if vᵢ is the row of features times its label ±1.
 
     `self._blocks(x)` yields the rows in blocks of b: their slice, rows (b, d), arguments (R, b) at x (R, d), and None.
@@ -179,7 +178,7 @@ class NonconvexRisk(LinearSums, Problem):
     )
     loss: ClassVar[Loss]
     steepest: ClassVar[float]
-    bends: ClassVar[tuple[float, float]]
+    curvature_range: ClassVar[tuple[float, float]]
     third: ClassVar[float]
     floor: ClassVar[float] = 0.0
     labelled: ClassVar[bool] = True
@@ -324,7 +323,7 @@ class NonconvexRisk(LinearSums, Problem):
             diagnostics["smallest_eigenvalue"] = self._cached_eigenvalues(output["x"])
         return diagnostics
 
-    def correct(self, x: np.ndarray) -> np.ndarray | None:
+    def correct_share(self, x: np.ndarray) -> np.ndarray | None:
         if not self.labelled:
             return None
         x = clip_finite(x)
@@ -340,14 +339,14 @@ class NonconvexRisk(LinearSums, Problem):
         for _, rows, arguments, _ in self._blocks(x):
             loss += self.losses(arguments).sum(axis=1)
             with np.errstate(over="ignore"):
-                total += self.slopes(arguments, caps=None) @ rows  # last, as it overwrites the arguments
+                total += self.negative_slopes(arguments, caps=None) @ rows  # last, as it overwrites the arguments
         self._remember(x, total)  # for the next gradient
         gradient = self.penalty.gradient(x) - total / self.facts.n
         diagnostics = {
             "objective": loss / self.facts.n + self.penalty.value(x),
             "gradient_norm": np.linalg.norm(gradient, axis=1),
         }
-        for index, metric in enumerate(PLACE[: x.shape[1]]):
+        for index, metric in enumerate(COORDINATES[: x.shape[1]]):
             if metric in self.metrics:  # only `RobustRisk` has them
                 diagnostics[metric.name] = x[:, index].copy()
         return diagnostics
@@ -409,7 +408,7 @@ class NonconvexRisk(LinearSums, Problem):
         v, scaled by √(φ'' - lower) with the smallest φ'' `lower`, which may be negative. Then lower · Σ vvᵀ over the
         same rows must be added; for a batch this sum is not known, so that its S is used only if lower = 0.
         """
-        x, lower, d = clip_finite(x), self.bends[0], self.facts.d
+        x, lower, d = clip_finite(x), self.curvature_range[0], self.facts.d
         total = np.zeros((len(x), d, d))
         if batch is not None and not batch.whole:
             indices = batch.indices

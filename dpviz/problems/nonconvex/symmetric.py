@@ -107,8 +107,9 @@ def lanczos(
     projected = np.einsum("rkd,rld->rkl", basis, images)
     projected = (projected + projected.transpose(0, 2, 1)) / 2
     # A direction that is 0 gets a diagonal entry above all others, lest its eigenvalue 0 be taken for the smallest.
-    unused = (basis == 0).all(axis=2) * (1 + np.abs(projected).max(axis=(1, 2)))[:, None]
-    values, vectors = np.linalg.eigh(projected + unused[:, :, None] * np.eye(max_steps))
+    above_all = 1 + np.abs(projected).max(axis=(1, 2))
+    extra_diagonal = np.where((basis == 0).all(axis=2), above_all[:, None], 0.0)
+    values, vectors = np.linalg.eigh(projected + extra_diagonal[:, :, None] * np.eye(max_steps))
     ritz_vectors = np.einsum("rk,rkd->rd", vectors[:, :, 0], basis)
     # The squared component of a uniform direction along a fixed one has the law Beta(1/2, (d-1)/2).
     component = math.sqrt(betaincinv(0.5, (d - 1) / 2, failure)) if d > 1 else 1.0

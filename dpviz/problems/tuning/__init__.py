@@ -9,8 +9,8 @@ from dpviz.problems.tuning.tuning import (
     TuningProblem,
     TuningSpecification,
     clipped_sum,
-    finite,
     gradient_slices,
     loss_cap_field,
     points_at_once,
+    replace_nonfinite,
 )

@@ -63,7 +63,7 @@ class DirectTuning(TuningSpecification):
     def facts(self) -> TuningFacts:
         """Return the public facts, with costs in seconds that follow from the sizes of the data."""
         data = self.data.facts()
-        names = self.parameters(tuple(data.names[j] for j in self.chosen))
+        names = self.parameters(tuple(data.names[j] for j in self.used_features))
         n, d = user_count(data), len(names)
         return self._facts(
             n,
@@ -79,9 +79,9 @@ class DirectTuning(TuningSpecification):
     def rows(self, tables: Mapping[str, np.ndarray]) -> UserRows:
         """Load the users' rows, with features scaled by their declared ranges, unless they come scaled."""
         data, users = load_with_users(self.data, tables)
-        features = np.array(data.features[:, self.chosen], order="C")  # by rows; such a selection is stored by columns
+        features = np.ascontiguousarray(data.features[:, self.used_features])  # such a selection is stored by columns
         if not self.data.scaled:
-            low, high = np.array(data.facts.bounds)[self.chosen].T
+            low, high = np.array(data.facts.bounds)[self.used_features].T
             features = self.spread * (features - (low + high) / 2) / ((high - low) / 2)
         return rows_of(features, self.targets(data.labels), users, np.arange(user_count(data.facts)))
 
@@ -141,7 +141,7 @@ class Location(GradientProblem):
     def _gradients(self, points: np.ndarray) -> np.ndarray:
         return points[:, None] - self._means
 
-    def _compared(self, points: np.ndarray) -> dict[str, np.ndarray]:
+    def _reference_diagnostics(self, points: np.ndarray) -> dict[str, np.ndarray]:
         """Compute the distances (P,) of points (P, d) from the minimiser."""
         return {"distance": np.linalg.norm(points - self._means.mean(axis=0), axis=1)}
 
@@ -176,7 +176,7 @@ class HuberRegression(DirectTuning):
     def linear_score(self, x: np.ndarray) -> LinearScore:
         facts, target = self.data.facts(), self.data.facts().target
         weights, centres, widths = np.zeros(facts.d), np.zeros(facts.d), np.ones(facts.d)
-        weights[self.chosen] = x[1:]  # x[0] is the intercept
+        weights[self.used_features] = x[1:]  # x[0] is the intercept
         if not self.data.scaled:
             low, high = np.array(facts.bounds).T
             centres, widths = (low + high) / 2, (high - low) / 2 / self.spread
@@ -190,7 +190,7 @@ class HuberRegression(DirectTuning):
         rows = self.rows(tables)
         coefficients = None
         if isinstance(self.data, RegressionDraws):
-            coefficients = self.data.coefficients[np.append(0, 1 + self.chosen)]  # intercept, and features in use
+            coefficients = self.data.coefficients[np.append(0, 1 + self.used_features)]  # the first: the intercept
         return Huber(self, rows, coefficients)
 
 
@@ -222,7 +222,7 @@ class Huber(GradientProblem):
         slopes = self._weights * np.clip(points @ self._rows.T - self._targets, -self._corner, self._corner)
         return self._users.means(slopes[:, :, None] * self._rows)
 
-    def _compared(self, points: np.ndarray) -> dict[str, np.ndarray]:
+    def _reference_diagnostics(self, points: np.ndarray) -> dict[str, np.ndarray]:
         """Compute the distances (P,) of points (P, d) from the true coefficients, or from the minimiser of F."""
         self.prepare()
         assert self._reference is not None
@@ -332,7 +332,7 @@ class ModelTuning(TuningSpecification):
         return {}
 
     @property
-    def classes(self) -> bool:
+    def has_classes(self) -> bool:
         """True if the target is one of two classes."""
         return self.data.facts().target is None
 
@@ -344,7 +344,7 @@ class ModelTuning(TuningSpecification):
         return training, min(self.validation_users, users - training)
 
     @property
-    def order(self) -> np.ndarray:
+    def user_order(self) -> np.ndarray:
         """Indices of all users: first those for training, then those for validation, then the others."""
         users = user_count(self.data.facts())
         return np.arange(users) if isinstance(self.data, DRAWN) else np.random.default_rng(0).permutation(users)
@@ -354,13 +354,13 @@ class ModelTuning(TuningSpecification):
         """Largest possible numbers of training rows m and of validation rows v, and the number of features p."""
         data, (training_users, validation_users) = self.data.facts(), self.split
         if user_count(data) == data.n:  # each user has one row
-            return training_users, validation_users, len(self.chosen)
-        return self.training_rows, min(data.n, validation_users * ROWS_OF_A_USER), len(self.chosen)
+            return training_users, validation_users, len(self.used_features)
+        return self.training_rows, min(data.n, validation_users * ROWS_OF_A_USER), len(self.used_features)
 
     def facts(self) -> TuningFacts:
         """Return the public facts, with the declared or the estimated cost of a training, the larger one."""
         data = self.data.facts()
-        names, low, high = zip(*self.box(tuple(data.names[j] for j in self.chosen)), strict=True)
+        names, low, high = zip(*self.box(tuple(data.names[j] for j in self.used_features)), strict=True)
         _, validation_users = self.split
         estimate = training_seconds(self.learner, *self.sizes)
         # Slices and limits depend on it, so it is never below the estimate.
@@ -393,7 +393,7 @@ class ModelTuning(TuningSpecification):
         """Return the learner, with the rows to train it on and to evaluate it on, and the users of the latter."""
         data, users = load_with_users(self.data, tables)
         n_training, n_validation = self.split
-        features, order = data.features[:, self.chosen], self.order
+        features, order = data.features[:, self.used_features], self.user_order
         training = rows_of(features, data.labels, users, order[:n_training])
         validation_users = order[n_training : n_training + n_validation]
         validation = rows_of(features, data.labels, users, validation_users, max_rows=ROWS_OF_A_USER)
@@ -401,12 +401,10 @@ class ModelTuning(TuningSpecification):
         available = len(training.targets)
         indices = np.linspace(0, available - 1, min(available, self.training_rows)).round().astype(int)
         x, y = training.features[indices], training.targets[indices]
-        arrays, deviation = self._scaled(x, y, validation.features, validation.targets)
+        arrays, deviation = self._scale(x, y, validation.features, validation.targets)
         return LEARNERS[self.learner](arrays, **self.settings(deviation)), validation.users
 
-    def _scaled(
-        self, x: np.ndarray, y: np.ndarray, v: np.ndarray, z: np.ndarray
-    ) -> tuple[dict[str, np.ndarray], float]:
+    def _scale(self, x: np.ndarray, y: np.ndarray, v: np.ndarray, z: np.ndarray) -> tuple[dict[str, np.ndarray], float]:
         """Return the arrays of a `Learner`, scaled by mean and standard deviation of the training rows; and the
         standard deviation by which targets were divided.
 
@@ -419,9 +417,9 @@ class ModelTuning(TuningSpecification):
             spread = np.where(spread > 1e-12 * np.maximum(1.0, np.abs(mean)), spread, np.inf)
             x, v = (np.clip((part - mean) / spread, -FURTHEST, FURTHEST) for part in (x, v))
         deviation = 1.0
-        if not self.classes:
-            deviation = float(y.std()) or 1.0  # of equal targets it is 0
-            y, z = (y - y.mean()) / deviation, (z - y.mean()) / deviation
+        if not self.has_classes:
+            centre, deviation = y.mean(), float(y.std()) or 1.0  # of equal targets the deviation is 0
+            y, z = (y - centre) / deviation, (z - centre) / deviation
         arrays = {"x": x, "y": y, "v": v, "z": z}
         return {name: np.ascontiguousarray(array) for name, array in arrays.items()}, deviation
 
@@ -513,11 +511,9 @@ class KernelMachine(ModelTuning):
         learner, users = self.load_learner(tables)
         return ModelProblem(self.facts(), learner, users, self.observation_seed)
 
-    def _scaled(
-        self, x: np.ndarray, y: np.ndarray, v: np.ndarray, z: np.ndarray
-    ) -> tuple[dict[str, np.ndarray], float]:
-        """Return the same as `ModelTuning._scaled`, with targets ±1 if the model is a classifier."""
-        arrays, deviation = super()._scaled(x, y, v, z)
+    def _scale(self, x: np.ndarray, y: np.ndarray, v: np.ndarray, z: np.ndarray) -> tuple[dict[str, np.ndarray], float]:
+        """Return the same as `ModelTuning._scale`, with targets ±1 if the model is a classifier."""
+        arrays, deviation = super()._scale(x, y, v, z)
         if self.model == "svc":  # a number is classified by being above the training mean, which is now 0
             arrays |= {name: np.where(arrays[name] > 0, 1.0, -1.0) for name in ("y", "z")}
         return arrays, deviation
@@ -535,8 +531,8 @@ class ModelProblem(TuningProblem):
         self._trainers = Trainers(learner, facts.training_seconds)
 
     @property
-    def elsewhere(self) -> float:
-        return self._trainers.elsewhere
+    def seconds_elsewhere(self) -> float:
+        return self._trainers.seconds_elsewhere
 
     def _losses(self, points: np.ndarray) -> np.ndarray:
         """Compute the users' losses (P, n) at points (P, d) in this process."""

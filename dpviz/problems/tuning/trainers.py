@@ -101,7 +101,7 @@ class ProcessLearner(Learner):
 
     name: ClassVar[str] = "process"
 
-    def _fitted(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, bool], np.ndarray]:
+    def _fit(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, bool], np.ndarray]:
         """Train the process at a point (p,): return k(X, X) (m, m), k(V, X) (v, m), the Cholesky factor of K = k(X, X)
         + noise · I, and the weights α = K⁻¹ y (m,). Its predictions are k(V, X) α.
         """
@@ -112,7 +112,7 @@ class ProcessLearner(Learner):
         return k_xx, k_vx, factor, cho_solve(factor, self._y, check_finite=False)
 
     def _losses(self, point: np.ndarray) -> np.ndarray:
-        _, k_vx, _, weights = self._fitted(point)
+        _, k_vx, _, weights = self._fit(point)
         return np.asarray((self._z - k_vx @ weights) ** 2)
 
     def gradients(self, points: np.ndarray) -> np.ndarray:
@@ -124,7 +124,7 @@ class ProcessLearner(Learner):
         """
         gradients = np.empty((len(points), *self._v.shape))
         for gradient, point in zip(gradients, points, strict=True):
-            k_xx, k_vx, factor, weights = self._fitted(point)
+            k_xx, k_vx, factor, weights = self._fit(point)
             x, v = self._x * np.exp(-point), self._v * np.exp(-point)
             vectors = np.column_stack([weights, x * weights[:, None], x**2 * weights[:, None]])
             solutions = cho_solve(factor, _derivative_products(x, k_xx @ vectors), check_finite=False)  # K⁻¹ (∂K) α
@@ -172,7 +172,7 @@ class VectorLearner(Learner):
         machine = SVR(kernel="precomputed", epsilon=float(epsilon), C=float(cost), max_iter=MOST_STEPS)
         with warnings.catch_warnings(action="ignore"):  # of a training that stops early: its losses show that
             machine.fit(k_xx, self._y)
-        return np.asarray((self._z - _predicted(machine, k_vx)) ** 2)
+        return np.asarray((self._z - _predict(machine, k_vx)) ** 2)
 
 
 class ClassifierLearner(Learner):
@@ -190,10 +190,10 @@ class ClassifierLearner(Learner):
         machine = SVC(kernel="precomputed", C=math.exp(float(point[-2])), max_iter=MOST_STEPS)
         with warnings.catch_warnings(action="ignore"):
             machine.fit(k_xx, self._y)
-        return np.asarray(np.maximum(0.0, 1 - self._z * _predicted(machine, k_vx)))
+        return np.asarray(np.maximum(0.0, 1 - self._z * _predict(machine, k_vx)))
 
 
-def _predicted(machine: Any, kernel: np.ndarray) -> np.ndarray:
+def _predict(machine: Any, kernel: np.ndarray) -> np.ndarray:
     """Return the predictions (v,) of a trained machine for rows V, given their kernel k(V, X) (v, m).
 
     The machine's own method refuses all rows if one is not finite, so that one user would affect the losses of all.
@@ -235,7 +235,7 @@ def further_processes() -> int:
     variable = os.environ.get(VARIABLE, "")
     if variable.isdecimal():
         return int(variable)
-    # Those that this process, 0, may use; all where the system does not tell.
+    # The processors that this process (0) may use; all where the system does not tell.
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(MOST, processors - 1)
 
@@ -262,7 +262,7 @@ class _Helper:
             self.child.send(pack({"learner": learner.name, "settings": learner.settings}, learner.arrays))
         return self._is_ready
 
-    def take(self, number: int, point: np.ndarray) -> None:
+    def send_point(self, number: int, point: np.ndarray) -> None:
         """Send the process a point (1, d) with its number. Raises ProcessEnded if the process has ended."""
         self.busy.add(number)
         self.child.send(pack({"number": number}, {"points": point}))
@@ -293,7 +293,7 @@ class Trainers:
 
     seconds : declared cost of one training. wanted : True if further processes are worth their start; callers then use
     `losses`, else they train here.
-    elsewhere : seconds of computing time that the further processes have spent so far.
+    seconds_elsewhere : computing time that the further processes have spent so far.
     """
 
     def __init__(self, learner: Learner, seconds: float) -> None:
@@ -301,7 +301,7 @@ class Trainers:
         self._helpers: list[_Helper] = []
         # The points that further processes have, by number: the request that a point is of, and its index there.
         self._sent: dict[int, tuple[_Request, int]] = {}
-        self._is_started, self._numbers, self.elsewhere = False, count(), 0.0
+        self._is_started, self._numbers, self.seconds_elsewhere = False, count(), 0.0
         weakref.finalize(self, _end, self._helpers)
 
     def losses(self, points: np.ndarray) -> np.ndarray:
@@ -327,7 +327,7 @@ class Trainers:
                 for helper in list(self._helpers):  # a copy, as `_receive` removes one that has ended
                     self._receive(helper, seconds)
                 checkpoint()
-        finally:  # `_receive` drops the losses of points that are no longer noted, as of a request that was stopped
+        finally:  # forget the points of a request that was stopped: losses that still come for them are dropped
             self._sent = {
                 number: (other, index) for number, (other, index) in self._sent.items() if other is not request
             }
@@ -340,7 +340,7 @@ class Trainers:
                 while request.waiting and len(helper.busy) < AHEAD and helper.ready(self._learner):
                     number, index = next(self._numbers), request.waiting.popleft()
                     self._sent[number] = request, index  # first, as `_lose` gives back the points that are noted here
-                    helper.take(number, request.points[index : index + 1])
+                    helper.send_point(number, request.points[index : index + 1])
             except ProcessEnded:
                 self._lose(helper)
 
@@ -354,7 +354,7 @@ class Trainers:
                     break
                 header, arrays = unpack(message)
                 helper.busy.discard(header["number"])
-                self.elsewhere += header["seconds"]
+                self.seconds_elsewhere += header["seconds"]
                 request_and_index = self._sent.pop(header["number"], None)
                 if request_and_index is not None:  # else its request was stopped
                     request, index = request_and_index

@@ -52,7 +52,8 @@ class Users:
         means = np.zeros((len(values), self.n, *values.shape[2:]))
         with np.errstate(over="ignore", invalid="ignore"):  # losses may be infinite or NaN
             sums = np.add.reduceat(values[:, order], first_rows[has_rows], axis=1)  # of each user's rows
-            means[:, has_rows] = sums / counts[has_rows].reshape(-1, *[1] * (values.ndim - 2))  # along the users' axis
+            row_counts = counts[has_rows].reshape(-1, *[1] * (values.ndim - 2))  # along the users' axis
+            means[:, has_rows] = sums / row_counts
         return means
 
 
@@ -68,32 +69,33 @@ class UserRows:
 def load_with_users(data: DatasetSpecification, tables: Mapping[str, np.ndarray]) -> tuple[Dataset, np.ndarray]:
     """Load a data set, and return it with the index of the user of each row, (n,)."""
     data_set = data.load(tables)
-    return data_set, data_set.users if isinstance(data_set, UserDataset) else np.arange(data_set.facts.n)
+    users = data_set.users if isinstance(data_set, UserDataset) else np.arange(data_set.facts.n)
+    return data_set, users
 
 
 def rows_of(
-    features: np.ndarray, targets: np.ndarray, users: np.ndarray, chosen: np.ndarray, max_rows: int | None = None
+    features: np.ndarray, targets: np.ndarray, users: np.ndarray, selected: np.ndarray, max_rows: int | None = None
 ) -> UserRows:
-    """Return the rows of some users, ordered by user; the users get new numbers, in the order of `chosen`.
+    """Return the rows of some users, ordered by user; the users get new numbers, in the order of `selected`.
 
-    features : (rows, p). targets : (rows,). users : (rows,) the user of each row. chosen : (k,) different users.
+    features : (rows, p). targets : (rows,). users : (rows,) the user of each row. selected : (k,) different users.
     max_rows : largest number of rows of a user that are returned, evenly spaced among the user's rows; None for all.
     """
-    last_user = max(int(users.max(initial=0)), int(chosen.max(initial=0)))  # a chosen user may have no rows
-    new_numbers = np.full(last_user + 1, -1)  # -1: is not chosen
-    new_numbers[chosen] = np.arange(len(chosen))
+    last_user = max(int(users.max(initial=0)), int(selected.max(initial=0)))  # a selected user may have no rows
+    new_numbers = np.full(last_user + 1, -1)  # -1: is not selected
+    new_numbers[selected] = np.arange(len(selected))
     new_users = new_numbers[users]
     n_omitted = np.count_nonzero(new_users < 0)
-    order = np.argsort(new_users, kind="stable")[n_omitted:]  # the rows of chosen users, user by user
+    order = np.argsort(new_users, kind="stable")[n_omitted:]  # the rows of selected users, user by user
     if max_rows is not None:
         # Of the rows j = 0 to c - 1 of a user, k = min(max_rows, c) are kept: those where ⌊j k/c⌋ has a new value.
-        counts = np.bincount(new_users[order], minlength=len(chosen))
+        counts = np.bincount(new_users[order], minlength=len(selected))
         j = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
         c = np.repeat(counts, counts)
         k = np.minimum(max_rows, c)
         order = order[j * k // c > (j - 1) * k // c]  # always with j = 0, where the second number is -1
-    has_one_each = np.array_equal(new_users[order], np.arange(len(chosen)))
-    return UserRows(features[order], targets[order], Users(len(chosen), None if has_one_each else new_users[order]))
+    has_one_each = np.array_equal(new_users[order], np.arange(len(selected)))
+    return UserRows(features[order], targets[order], Users(len(selected), None if has_one_each else new_users[order]))
 
 
 # ---------------------------------------------------------------------------------------------------------- the problem
@@ -157,7 +159,7 @@ class TuningFacts(Facts):
             return np.tile(np.array(self.start), (len(generators), 1))
         return np.array([generator.uniform(low, high) for generator in generators])
 
-    def natural(self, points: np.ndarray) -> np.ndarray:
+    def settings_at(self, points: np.ndarray) -> np.ndarray:
         """Return the settings (..., d) at points (..., d) of the box, with logarithms undone."""
         with np.errstate(over="ignore"):
             return np.where(self.logarithmic, np.exp(points), points)
@@ -224,7 +226,7 @@ class TuningSpecification(ProblemSpecification):
         return self
 
     @property
-    def chosen(self) -> np.ndarray:
+    def used_features(self) -> np.ndarray:
         """Indices of the features in use, of those of the data, ascending: all, or always the same `most_features`."""
         d = self.data.facts().d
         if d <= self.most_features:
@@ -321,7 +323,7 @@ class TuningProblem(Problem):
         the share of users whose gradient was clipped.
         """
         if "gradient" not in output:
-            return {"objective": self._mean_losses(output["x"]), **self._compared(output["x"])}
+            return {"objective": self._mean_losses(output["x"]), **self._reference_diagnostics(output["x"])}
         diagnostics = {
             "gradient_norm": np.linalg.norm(output["gradient"], axis=1),
             "clipped_share": np.array(output["clipped"], dtype=float),
@@ -332,7 +334,7 @@ class TuningProblem(Problem):
             diagnostics["exact_gradient_norm"] = np.linalg.norm(exact_gradient, axis=1)
         return diagnostics
 
-    def _compared(self, points: np.ndarray) -> dict[str, np.ndarray]:
+    def _reference_diagnostics(self, points: np.ndarray) -> dict[str, np.ndarray]:
         """Compute further diagnostics (P,) of points (P, d), if the problem has a reference to compare them with."""
         return {}
 
@@ -345,14 +347,14 @@ class TuningProblem(Problem):
         objective, size = np.empty(len(points)), max(1, LOSSES // self.facts.n)
         for start in range(0, len(points), size):
             losses = self.losses(points[start : start + size])
-            objective[start : start + size] = finite(losses, self.facts.loss_cap).mean(axis=1)
+            objective[start : start + size] = replace_nonfinite(losses, self.facts.loss_cap).mean(axis=1)
         return objective
 
     def _mean_gradients(self, points: np.ndarray) -> np.ndarray:
         """Compute ∇F (P, d) at points (P, d), without clipping; entries that are not finite count as 0."""
         gradients = np.empty(points.shape)
         for part in gradient_slices(len(points), self.facts):
-            gradients[part] = finite(self._gradients(points[part]), 0.0).mean(axis=1)
+            gradients[part] = replace_nonfinite(self._gradients(points[part]), 0.0).mean(axis=1)
         return gradients
 
 
@@ -393,7 +395,7 @@ class Evaluations:
 
     def add(self, points: Sequence[np.ndarray]) -> None:
         """Evaluate further points (b_r, d) for each replicate r, and keep them and their losses; b_r may be 0."""
-        observed = self._observed(points)
+        observed = self._observe(points)
         for r, (new, losses) in enumerate(zip(points, observed, strict=True)):
             if len(new):
                 self.points[r] = self._latest(np.concatenate([self.points[r], new]))
@@ -464,22 +466,23 @@ class Evaluations:
         for start in range(0, n_points, size):
             checkpoint()
             part = slice(start, min(start + size, n_points))
-            observed = self._observed(list(points[:, part]))
+            observed = self._observe(list(points[:, part]))
             means[:, part] = [np.clip(losses, 0.0, self.facts.loss_cap).mean(axis=1) for losses in observed]
         return means
 
-    def _observed(self, points: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def _observe(self, points: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Evaluate the points (b_r, d) of each replicate r, and return for each the users' losses (b_r, n) with
         observation noise. A loss that is not finite is replaced by the cap.
         """
         sizes = [len(new) for new in points]
         losses = np.split(self._problem.losses(np.concatenate(points)), np.cumsum(sizes)[:-1])
         self.count += sizes
-        sigma, n_draws = self.facts.observation_sd, 1 if self.facts.shared else self.facts.n
+        sigma = self.facts.observation_sd
         if sigma > 0:
+            n_draws = 1 if self.facts.shared else self.facts.n
             pairs = zip(losses, self._noise_generators, strict=True)
             losses = [part + sigma * generator.standard_normal((len(part), n_draws)) for part, generator in pairs]
-        return [finite(part, self.facts.loss_cap) for part in losses]
+        return [replace_nonfinite(part, self.facts.loss_cap) for part in losses]
 
     def _latest(self, rows: np.ndarray) -> np.ndarray:
         """Return the last rows, as many as points are kept."""
@@ -506,7 +509,7 @@ def gradient_slices(count: int, facts: TuningFacts) -> Iterator[slice]:
     return checkpointed_slices(count, max(facts.training_seconds + facts.gradient_seconds, seconds_for_memory))
 
 
-def finite(values: np.ndarray, instead: float) -> np.ndarray:
+def replace_nonfinite(values: np.ndarray, instead: float) -> np.ndarray:
     """Return the values, with those that are NaN or infinite replaced by `instead`."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = values.sum()

@@ -109,7 +109,7 @@ class BlackBox(ProblemSpecification):
         return self.function().loss
 
     @abstractmethod
-    def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def rows_and_targets(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows (n, p), of norm at most 1, and their targets (n, t): drawn, or loaded from the tables."""
 
     def facts(self) -> ValueFacts:
@@ -144,7 +144,7 @@ class BlackBox(ProblemSpecification):
         return Memory(rows + 8.0 * TEMPORARIES * BLOCK + directions, replicate)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> ValueProblem:
-        rows, targets = self.drawn(tables)
+        rows, targets = self.rows_and_targets(tables)
         return ValueProblem(self.facts(), self.loss(), rows, targets)
 
 
@@ -201,7 +201,7 @@ class TableModel(BlackBox):
             score = LinearScore(2 * coefficients, 2 * constant - 1)
         return to_target(score, facts.target)
 
-    def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def rows_and_targets(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         data = self.data.load(tables)
         divisor = math.sqrt(self.features) if self.divisor is None else self.divisor
         low, high = np.array(data.facts.bounds).T
@@ -295,7 +295,7 @@ class PhaseRetrieval(BlackBox):
             return Function(SquaredPhaseLoss(), self.rows, start, largest=1.36, slope=math.inf)
         return Function(PhaseLoss(), self.rows, start, largest=math.sqrt(1.36))
 
-    def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def rows_and_targets(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         rows = _unit_rows(np.random.default_rng(self.seed), self.rows, self.dimension)
         magnitudes = np.abs(rows.sum(axis=1, keepdims=True)) / math.sqrt(self.dimension)
         return rows, magnitudes if self.form == "absolute" else magnitudes**2  # of `PhaseLoss`, of `SquaredPhaseLoss`
@@ -326,7 +326,7 @@ class Votes(BlackBox):
             return Function(VoteLoss(), self.rows, start, largest=1.0, slope=math.inf, value_range=1.0)
         return Function(CappedLoss(1.0), self.rows, start, largest=1.0, value_range=1.0)  # which ignores the target τ
 
-    def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def rows_and_targets(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         generator = np.random.default_rng(self.seed)
         rows = _unit_rows(generator, self.rows, len(WANTED))
         centres = rows @ np.array(WANTED) + 0.1 * generator.standard_normal(self.rows)
@@ -348,7 +348,7 @@ class BentValley(BlackBox):
         # At x₀ f is at most (1.8 + 0.2)/4 + (1.2 - 1.6 + 1 + 0.2) = 1.3. |∂f/∂x₁| ≤ 1/4 + 2, and |∂f/∂x₂| ≤ 1.
         return Function(ValleyLoss(), self.rows, np.array([-0.8, 1.2]), largest=1.3, slope=math.hypot(2.25, 1.0))
 
-    def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def rows_and_targets(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         shifts = np.random.default_rng(self.seed).uniform(-0.2, 0.2, (self.rows, 2))
         return np.zeros((self.rows, 1)), shifts  # this f uses no features
 

@@ -41,8 +41,8 @@ class ValueLoss(ABC):
         A_z A_zᵀ is l² times the identity."""
         return np.asarray(np.linalg.norm(rows, axis=2))
 
-    def pulled(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Compute Σ A_zᵀ w (R, d) over b rows a (R, b, p) with weights w (R, b, k).
+    def pull_back(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Compute the sum Σ A_zᵀ w (R, d) over b rows a (R, b, p) with weights w (R, b, k).
 
         With the derivatives of φ as weights this is the gradient of the sum of the rows' losses.
         """
@@ -157,5 +157,5 @@ class ValleyLoss(ValueLoss):
     def lengths(self, rows: np.ndarray) -> np.ndarray:
         return np.ones(rows.shape[:2])
 
-    def pulled(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def pull_back(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
         return np.asarray(weights.sum(axis=1))

@@ -7,7 +7,7 @@ difference is clipped, so that one row's influence is bounded.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -76,19 +76,19 @@ def bank(kind: Kind, count: int, d: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=4)
-def projected_directions(count: int, d: int, size: int) -> np.ndarray:
-    """Return for each of `size` rows the coordinates of m random orthonormal directions along k = `count` fixed ones;
-    (m, size, k).
+def projected_directions(k: int, d: int, n_rows: int) -> np.ndarray:
+    """Return for each of `n_rows` rows the coordinates of m random orthonormal directions along k fixed ones;
+    (m, n_rows, k).
 
     The m = min(d, 32) directions are the first of d in uniform position. A row whose function depends on x through k
     numbers sees no more of a direction than these coordinates. The array is read-only, as it is cached.
     """
-    generator = np.random.default_rng((_BANK_SEED, count, d, size))
-    coordinates = np.empty((min(d, MOST_SEEN), size, count))
-    n_parts = -(-size * d * count // AT_ONCE)  # rounded up
+    generator = np.random.default_rng((_BANK_SEED, k, d, n_rows))
+    coordinates = np.empty((min(d, MOST_SEEN), n_rows, k))
+    n_parts = -(-n_rows * d * k // AT_ONCE)  # rounded up
     for part in np.array_split(coordinates, n_parts, axis=1):  # a view, which is written to
         checkpoint()
-        columns = haar(generator.standard_normal((part.shape[1], d, count)))  # (b, d, k): row j is of direction j
+        columns = haar(generator.standard_normal((part.shape[1], d, k)))  # (b, d, k): row j is of direction j
         part[:] = columns[:, :MOST_SEEN].transpose(1, 0, 2)
     coordinates.flags.writeable = False
     return coordinates
@@ -160,11 +160,11 @@ def least_norm(vectors: np.ndarray) -> np.ndarray:
 
     It is never below the norm of the shortest one, and exactly 0 where only rounding errors remain.
     """
-    return np.linalg.norm(mixed(vectors, shortest(vectors)), axis=1)
+    return np.linalg.norm(combine(vectors, shortest_weights(vectors)), axis=1)
 
 
-def mixed(vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the convex combinations (R, d) of vectors (R, q, d) with these weights (R, q).
+def combine(vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Compute the convex combinations (R, d) of vectors (R, q, d) with these weights (R, q).
 
     A combination becomes exactly 0 where only rounding errors remain.
     """
@@ -173,14 +173,15 @@ def mixed(vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return np.where(is_nonzero[:, None], combinations, 0.0)
 
 
-def shortest(vectors: np.ndarray) -> np.ndarray:
+def shortest_weights(vectors: np.ndarray) -> np.ndarray:
     """Compute the weights (R, q) of nearly the shortest convex combination of each set of q vectors (R, q, d).
 
     This is Frank-Wolfe's method with pairwise steps for half of the squared norm: weight moves from the vector with the
     largest slope, among those with positive weight, to the vector with the smallest, as far as that helps
     (Lacoste-Julien and Jaggi 2015).
     """
-    gram, sets = np.matmul(vectors, vectors.transpose(0, 2, 1)), np.arange(len(vectors))
+    gram = np.matmul(vectors, vectors.transpose(0, 2, 1))  # (R, q, q)
+    sets = np.arange(len(vectors))  # their indices: `weights[sets, best]` has one weight of each
     weights = np.zeros(vectors.shape[:2])
     weights[sets, np.diagonal(gram, axis1=1, axis2=2).argmin(axis=1)] = 1.0  # all weight on the shortest vector
     for _ in range(STEPS):
@@ -240,8 +241,12 @@ class ValueFacts(Facts):
         return np.tile(np.array(self.start), (replicates, 1))
 
 
-# Terms of a difference Σ weight · f(point + sign · r u): weight, point (R, d), and sign +1 or -1.
-Terms = tuple[tuple[float, np.ndarray, int], ...]
+class Term(NamedTuple):
+    """A term weight · f(point + sign · r u) of a difference of values; point : (R, d). sign : +1 or -1."""
+
+    weight: float
+    point: np.ndarray
+    sign: int
 
 
 class ValueProblem(Problem):
@@ -273,7 +278,7 @@ class ValueProblem(Problem):
 
     # --------------------------------------------------------------------------------------------------------- queries
 
-    def slope(
+    def smoothed_gradient(
         self, x: np.ndarray, batch: Batch, directions: Directions, clip: float, radius: float | None = None
     ) -> Query:
         """Return the query of an estimate of ∇F̂_r (R', d) at x (R', d), from differences f(x + ru, z) - f(x - ru, z),
@@ -284,10 +289,10 @@ class ValueProblem(Problem):
         """
         r = self.facts.radius if radius is None else radius
         clips = np.full(len(x), float(clip))
-        total = self._difference_sum(((1, x, 1), (-1, x, -1)), batch, directions, clips, r)
+        total = self._difference_sum((Term(1, x, 1), Term(-1, x, -1)), batch, directions, clips, r)
         return self._query(total, directions.d / (2 * r), clips, batch, directions)
 
-    def change(
+    def gradient_change(
         self,
         x: np.ndarray,
         previous: np.ndarray,
@@ -303,13 +308,13 @@ class ValueProblem(Problem):
         x, previous : (R', d). clips : (R',) largest |difference| that counts; public, such as L ‖x - previous‖.
         symmetric : use half of the difference for u minus the difference for -u, whose variance is never larger.
         """
-        terms: Terms = ((1, x, 1), (-1, previous, 1))
+        terms: tuple[Term, ...] = (Term(1, x, 1), Term(-1, previous, 1))
         if symmetric:
-            terms = ((0.5, x, 1), (-0.5, x, -1), (-0.5, previous, 1), (0.5, previous, -1))
+            terms = (Term(0.5, x, 1), Term(-0.5, x, -1), Term(-0.5, previous, 1), Term(0.5, previous, -1))
         total = self._difference_sum(terms, batch, directions, clips, self.facts.radius)
         return self._query(total, directions.d / self.facts.radius, clips, batch, directions)
 
-    def directional(
+    def directional_slope(
         self, x: np.ndarray, along: np.ndarray, batch: Batch, clip: float, distance: float, norm: Norm = "l2"
     ) -> Query:
         """Return the query of the mean slope (R', 1) along one direction per replicate: the mean of (f(x + λu, z) - f(x
@@ -318,9 +323,9 @@ class ValueProblem(Problem):
         x, along : (R', d), the points and the directions u of any length. clip : largest |slope| that counts.
         distance : λ. norm : of the query; any, because the norms of one number are all the same.
         """
-        x, total, b = clip_finite(x), np.zeros(len(x)), self._size(batch)
+        x, total, b = clip_finite(x), np.zeros(len(x)), self._batch_size(batch)
         for rows in self._blocks(b, len(x) * self.facts.d * self.loss.count):  # a matrix A_z (k, d) has as many numbers
-            a, y = self._gathered(batch, rows)
+            a, y = self._batch_rows(batch, rows)
             arguments, step = self._arguments(a, x), distance * self._arguments(a, along)
             with np.errstate(invalid="ignore", over="ignore"):
                 differences = self._values(arguments + step, y) - self._values(arguments - step, y)
@@ -332,14 +337,14 @@ class ValueProblem(Problem):
         """Return the query of the mean of the rows' subgradients (R', d) at x (R', d), each clipped to length `clip`,
         in ℓ2. It is for methods that may use more than values.
         """
-        x, total, b = clip_finite(x), np.zeros(x.shape), self._size(batch)
+        x, total, b = clip_finite(x), np.zeros(x.shape), self._batch_size(batch)
         for rows in self._blocks(b, x.size * self.loss.count):
-            a, y = self._gathered(batch, rows)
+            a, y = self._batch_rows(batch, rows)
             # A row's subgradient is A_zᵀ w with the derivatives w of φ by its arguments.
             weights = self.loss.slopes(self.loss.arguments(a, x[:, :, None])[..., 0], y)
             lengths = self.loss.lengths(a) * np.linalg.norm(weights, axis=2)  # of A_zᵀ w
             weights = weights * np.minimum(1.0, clip / np.maximum(lengths, 1e-300))[:, :, None]  # lengths may be 0
-            total += self.loss.pulled(a, weights)
+            total += self.loss.pull_back(a, weights)
         return Query(total / b, 2 * clip / b, "l2", batch)
 
     def _query(self, total: np.ndarray, scale: float, clips: np.ndarray, batch: Batch, directions: Directions) -> Query:
@@ -349,35 +354,40 @@ class ValueProblem(Problem):
         A row's part of the sum is (1/m) Σ_j h_j u_j with |h_j| at most the clip (R',). Its length is at most the clip
         times `max_mean_length`, and changes by at most twice that if the row is replaced.
         """
-        b = self._size(batch)
+        b = self._batch_size(batch)
         return Query(total * (scale / b), 2 * scale * clips * directions.spread / b, "l2", batch)
 
     # ---------------------------------------------------------------------------------------------- sums of differences
 
     def _difference_sum(
-        self, terms: Terms, batch: Batch, directions: Directions, clips: np.ndarray, radius: float
+        self, terms: Sequence[Term], batch: Batch, directions: Directions, clips: np.ndarray, radius: float
     ) -> np.ndarray:
         """Compute (1/m) Σ_ij h_ij u_ij (R', d) over the rows i of a batch and their m directions u_ij.
 
         h_ij is the difference that the `terms` define for row i and direction u_ij, clipped to ±clips (R',).
         """
-        (_, first_point, _), *_ = terms
-        replicates, d = first_point.shape
-        terms = tuple((weight, clip_finite(x), sign) for weight, x, sign in terms)
+        replicates, d = terms[0].point.shape
+        terms = [term._replace(point=clip_finite(term.point)) for term in terms]
         total = np.zeros((replicates, d))
-        for part, sets, rotations in directions.parts(self._size(batch)):
+        for part, sets, rotations in directions.parts(self._batch_size(batch)):
             bank_total = np.zeros((replicates, d))  # Σ h v with the directions v of the bank; u = G v
             # For each row and replicate there are values at m points, and a product A_z G with d columns.
             for rows in self._blocks(part.stop - part.start, replicates * max(directions.count, d) * self.loss.count):
                 checkpoint()
-                a, y = self._gathered(batch, slice(part.start + rows.start, part.start + rows.stop))
+                a, y = self._batch_rows(batch, slice(part.start + rows.start, part.start + rows.stop))
                 differences = _clipped(self._differences(terms, a, y, sets[rows], rotations, radius), clips)
                 bank_total += differences.reshape(-1, replicates).T @ sets[rows].reshape(-1, d)
             total += np.matmul(rotations, bank_total[:, :, None])[:, :, 0] / directions.count
         return total
 
     def _differences(
-        self, terms: Terms, a: np.ndarray, y: np.ndarray, sets: np.ndarray, rotations: np.ndarray, radius: float
+        self,
+        terms: Sequence[Term],
+        a: np.ndarray,
+        y: np.ndarray,
+        sets: np.ndarray,
+        rotations: np.ndarray,
+        radius: float,
     ) -> np.ndarray:
         """Compute the differences h (b, m, R) that the `terms` define, not clipped; 0 where they are not finite.
 
@@ -387,14 +397,15 @@ class ValueProblem(Problem):
         replicates, b = len(rotations), len(sets)
         # φ depends on x + ru through A_z x + r A_z u, where A_z u = (A_z G) v: (b, m, R, k), from `sets` (b, m, d) and
         # the products A_z G (b, d, R k).
-        columns = self.loss.arguments(a, rotations).transpose(1, 3, 0, 2).reshape(b, -1, replicates * self.loss.count)
-        shifts = np.matmul(sets, columns).reshape(b, -1, replicates, self.loss.count)
+        products = self.loss.arguments(a, rotations).transpose(1, 3, 0, 2).reshape(b, -1, replicates * self.loss.count)
+        shifts = np.matmul(sets, products).reshape(b, -1, replicates, self.loss.count)
         shifts *= radius
         total = np.zeros((b, sets.shape[1], replicates))
         with np.errstate(invalid="ignore", over="ignore"):
-            for weight, x, sign in terms:
-                arguments = self._arguments(a, x)
-                total += weight * self._values(arguments + shifts if sign > 0 else arguments - shifts, y)
+            for term in terms:
+                arguments = self._arguments(a, term.point)
+                arguments = arguments + shifts if term.sign > 0 else arguments - shifts
+                total += term.weight * self._values(arguments, y)
         if not np.isfinite(total.sum()):  # rare, so that the next line seldom takes its time
             total[~np.isfinite(total)] = 0.0
         return total
@@ -413,7 +424,7 @@ class ValueProblem(Problem):
         t)."""
         return self.loss.values(arguments, y.transpose(1, 0, 2)[:, None])
 
-    def _size(self, batch: Batch) -> int:
+    def _batch_size(self, batch: Batch) -> int:
         """Return b, the number of rows of a batch that is given by indices, as many for every replicate.
 
         Raises ValueError for another kind of batch, and for indices of another table.
@@ -423,7 +434,7 @@ class ValueProblem(Problem):
             raise ValueError("values are asked for on leaves of this table")
         return batch.indices.shape[1]
 
-    def _gathered(self, batch: Batch, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+    def _batch_rows(self, batch: Batch, rows: slice) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows a (R', b, p) and targets y (R', b, t) of a slice of b rows of a batch."""
         assert batch.indices is not None
         indices = batch.indices[:, rows]
@@ -457,7 +468,7 @@ class ValueProblem(Problem):
             total += self._values(self._arguments(a, x), y).sum(axis=(0, 1))
         return {"objective": total / self.facts.n}
 
-    def correct(self, x: np.ndarray) -> np.ndarray | None:
+    def correct_share(self, x: np.ndarray) -> np.ndarray | None:
         """Compute for each of the models x (R, d) the share of the rows whose loss is smaller with their own target
         than with the other one; (R,). A row with equal losses counts half.
 
@@ -487,7 +498,7 @@ class ValueProblem(Problem):
         a, x = self._rows[sample], clip_finite(output["x"])
         weights, clipping = self._row_estimates(x, sample)
         first_mean, second_mean = (
-            self._pulled_sum(a[part], weights[part]) / len(a[part]) for part in (slice(half), slice(half, None))
+            self._pull_back_sum(a[part], weights[part]) / len(a[part]) for part in (slice(half), slice(half, None))
         )
         # The product of two independent estimates of ∇F̂_r has the mean ‖∇F̂_r‖²; the square of one would have more.
         square, mean = (first_mean * second_mean).sum(axis=1), (first_mean + second_mean) / 2
@@ -519,14 +530,15 @@ class ValueProblem(Problem):
         directions, weights = projected_directions(k, d, len(sample)), np.empty((len(sample), replicates, k))
         m = len(directions)
         for rows in self._blocks(len(sample), 4 * replicates * m * k):  # 4 is by trial: blocks fit into the cache
-            a, y, along = self._rows[None, sample[rows]], self._targets[sample[rows]], directions[:, rows]
+            a, y = self._rows[None, sample[rows]], self._targets[sample[rows]]
+            coordinates = directions[:, rows]  # A_z u/l of the block's rows, (m, b, k)
             lengths = self.loss.lengths(a)[0, :, None]  # l of each row, (b, 1)
             arguments = np.ascontiguousarray(self._arguments(a, x).transpose(2, 1, 0, 3))  # A_z x, (R, 1, b, k)
-            shifts = r * lengths * along  # r A_z u, (m, b, k)
+            shifts = r * lengths * coordinates  # r A_z u, (m, b, k)
             with np.errstate(invalid="ignore", over="ignore"):  # (R, m, b)
                 differences = self.loss.values(arguments + shifts, y) - self.loss.values(arguments - shifts, y)
             differences[~np.isfinite(differences)] = 0.0
-            sums = np.einsum("rmb,mbk->brk", differences, along)  # Σ difference · A_z u/l over the directions
+            sums = np.einsum("rmb,mbk->brk", differences, coordinates)  # Σ difference · A_z u/l over the directions
             # The sums hold A_z u/l, and A_zᵀ A_z u/l² is A_zᵀ times that, divided by l; a row, and so l, may be 0.
             weights[rows] = sums * (d / (2 * r * m)) / np.maximum(lengths, 1e-300)[:, None]
             sizes = np.abs(differences, out=differences)
@@ -560,12 +572,12 @@ class ValueProblem(Problem):
         points = (x[:, None] + lengths[:, None] * normals).reshape(-1, d)
         n_choosing = min(CHOOSING_ROWS, max(1, len(sample) // 2))
         measuring_rows = sample[n_choosing:] if len(sample) > n_choosing else sample
-        weights = shortest(self._mean_gradients(points, sample[:n_choosing]).reshape(replicates, POINTS, d))
+        weights = shortest_weights(self._mean_gradients(points, sample[:n_choosing]).reshape(replicates, POINTS, d))
         groups = np.array_split(measuring_rows, min(GROUPS, len(measuring_rows)))
         group_gradients = np.array([self._mean_gradients(points, group) for group in groups])
         group_gradients = group_gradients.reshape(-1, replicates, POINTS, d)
         shares = np.array([len(group) / len(measuring_rows) for group in groups])
-        combination = mixed(np.tensordot(shares, group_gradients, axes=1), weights)
+        combination = combine(np.tensordot(shares, group_gradients, axes=1), weights)
         bound = np.linalg.norm(combination, axis=1)
         group_combinations = np.einsum("rq,grqd->grd", weights, group_gradients)
         # Their components along the combination of all; their mean, weighted by the groups' sizes, is the bound, which
@@ -579,13 +591,14 @@ class ValueProblem(Problem):
         total = np.zeros(points.shape)
         for rows in self._blocks(len(indices), len(points) * self.loss.count):
             a, y = self._rows[indices[rows]], self._targets[indices[rows], None]
-            total += self._pulled_sum(a, self.loss.slopes(self._arguments(a[None], points)[:, 0], y))
+            arguments = self._arguments(a[None], points)[:, 0]  # (b, P, k)
+            total += self._pull_back_sum(a, self.loss.slopes(arguments, y))
         return total / len(indices)
 
-    def _pulled_sum(self, a: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def _pull_back_sum(self, a: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Compute Σ A_zᵀ w (R, d) over the rows a (b, p), which are the same for all replicates, with weights w (b, R,
         k): in one product."""
-        return self.loss.pulled(a[None], weights.reshape(1, len(a), -1)).reshape(weights.shape[1], -1)
+        return self.loss.pull_back(a[None], weights.reshape(1, len(a), -1)).reshape(weights.shape[1], -1)
 
 
 def _clipped(values: np.ndarray, clips: np.ndarray | float) -> np.ndarray:

@@ -459,9 +459,10 @@ def _incumbent(panel: Panel, run: Run, trace: Trace) -> None:
     arm_traces = results.private_traces(trace)
     if not arm_traces:
         return
-    low, high = facts.natural(np.array(facts.box))
+    low, high = facts.settings_at(np.array(facts.box))
     model = pd.DataFrame({"setting": [name.capitalize() for name in facts.names], "from": low, "to": high})
-    model = model.assign(**{label: facts.natural(arm_trace.output["x"][0]) for label, arm_trace in arm_traces.items()})
+    released = {label: facts.settings_at(arm_trace.output["x"][0]) for label, arm_trace in arm_traces.items()}
+    model = model.assign(**released)
     sentences = {}
     for label, arm_trace in arm_traces.items():
         x = arm_trace.output["x"][0]  # (d,) of the first run, as are its trainings at the last record

@@ -519,7 +519,7 @@ def accuracy(run: Run) -> Headline | None:
     shares: dict[str, float] = {}  # of the rows that a method's models predict right: median over the repeats
     for label, arm_trace in trace.arm_traces.items():
         # "x" has the released models (R, d) of the repeats; None if the problem has no classes to predict.
-        correct = run.problem.correct(arm_trace.output["x"]) if "x" in arm_trace.output else None
+        correct = run.problem.correct_share(arm_trace.output["x"]) if "x" in arm_trace.output else None
         if correct is not None:
             shares[label] = float(np.median(correct))
     private = {label: share for label, share in shares.items() if trace.arm_traces[label].private}

@@ -424,7 +424,7 @@ class _Screen(PageBody):
         _Sections(page, self, view).show()
         facts_read: Collection[str] = ()
         if self.experiment is not None and not self.experiment.public:
-            facts_read = self.experiment.problem.read_by_itself  # in words, such as "the smoothness L"
+            facts_read = self.experiment.problem.settings_from_data  # in words, such as "the smoothness L"
         with foot:  # last, as the link holds the values of all controls
             links.show(panel, preset_menu.preset_link(panel, page.presets, page.settings_of), facts_read)
 

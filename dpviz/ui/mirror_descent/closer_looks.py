@@ -142,7 +142,7 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Char
     average, fairest, game_optimum = (measured[name] for name in REFERENCES)
     means = selected.means[:, :-1]  # (R, G), without that of all rows
     median_means, median_weighed = np.median(means, axis=0), np.median(selected.weighed, axis=0)
-    warning = texts.shares_differ(names, game.counts, game.declared, tolerance=CLOSE)
+    warning = texts.shares_differ(names, game.counts, game.declared_shares, tolerance=CLOSE)
     if warning:
         st.warning(f"{warning} **Not private**: it counts the rows.", title="The game's shares are not the real ones")
     worst = texts.worst(escape_name(label), names, median_means, median_weighed, game.counts, game.shares)

@@ -208,7 +208,7 @@ class SecondOrderPage(FamilyPage):
         first_plan, *_ = view.plans.values()
         facts = first_plan.facts
         assert isinstance(facts, NonconvexFacts)
-        released = " (released)" if view.experiment.problem.released_by_itself else ""
+        released = " (released)" if view.experiment.problem.released_settings else ""
         return (
             f"n = {facts.n:,} rows, d = {facts.d:,}; G = {short(facts.smoothness)}{_remark(facts, 'G')}, "
             f"M = {short(facts.hessian_lipschitz)}{_remark(facts, 'M')}, f can fall by at most Γ = "

@@ -136,7 +136,7 @@ def test_presets_of_assumed_constants_say_so(preset: Preset) -> None:
     assumed = experiment.problem.facts().assumed
     assert bool(assumed) == ("paper's" in preset.name), "they have the authors' Γ = 0.5"
     if assumed:
-        assert [a.symbol for a in assumed] == ["Γ"] and assumed[0].follows > 6
+        assert [a.symbol for a in assumed] == ["Γ"] and assumed[0].implied > 6
         for phases in advice.forecasts(experiment, experiment.plans()).values():
             assert not any(forecast.light == "green" or forecast.rows_needed is not None for forecast in phases)
 

@@ -237,7 +237,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         yield _snapshot(0, start, start, with_internal)
         for t in range(1, plan.iterations + 1):
             row_weight = float(plan.schedule["row_weight"][t - 1])
-            queries = (scores.x(row_weight), scores.y(row_weight))
+            queries = (scores.utilities_x(row_weight), scores.utilities_y(row_weight))
             played = []  # strategies (R, d) of x and of y
             for p, (query, name) in enumerate(zip(queries, "xy", strict=True)):
                 logits = plan.schedule[f"step_size_{name}"][t - 1] * query.value

@@ -483,7 +483,7 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
         tables = mechanisms.gaussian(problem.marginal_tables(mechanisms.replicates), plan.events[0])  # (R, cells)
         lost = ~(np.abs(tables).max(axis=1) < DIVERGED)  # replicates whose noise is beyond all bounds
         tables = np.where(lost[:, None], 0.0, tables)
-        answers = problem.from_marginals(tables)  # (R, cells): each table is replaced by the nearest distribution
+        answers = problem.nearest_distributions(tables)  # (R, cells)
         scores, steps = np.zeros_like(x), np.full((mechanisms.replicates, 1), 1 / len(problem.marginals.tables))
         residuals = answers - problem.answers(x)  # `problem.answers(x)` is A x, the tables of the histogram x
         for t in range(1, plan.iterations + 1):

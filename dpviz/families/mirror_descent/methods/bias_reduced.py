@@ -147,7 +147,9 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             draws = 2 ** (levels[playing, t - 1] + 1) + 1  # the oracle's draws, and one for the output
             indices = []  # of x and of y: (R', largest number of draws), filled with -1; R' replicates play
             for p, name in enumerate("xy"):
-                queries = [scores[r].x(row_weight) if p == 0 else scores[r].y(row_weight) for r in playing]
+                queries = [
+                    scores[r].utilities_x(row_weight) if p == 0 else scores[r].utilities_y(row_weight) for r in playing
+                ]
                 values = np.concatenate([query.value for query in queries])
                 tau = plan.schedule[f"step_size_{name}"][t - 1]
                 hidden[p][playing] += softmax(tau * values)

@@ -165,7 +165,7 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         yield Snapshot(0, {"x": x, "y": y}, internal={"x": x, "y": y} if with_internal else {})
         for t in range(1, plan.iterations + 1):
             tau = float(plan.schedule["step_size_x"][t - 1])
-            query = scores.x(weight=1 / batch)  # of a row, which is in one block of B rows; gives the sensitivity
+            query = scores.utilities_x(weight=1 / batch)  # of a row, which is in one block; gives the sensitivity
             past_scores.append(query.value)
             weight_sum += softmax(tau * query.value)
             if plan.schedule["refreshed"][t - 1]:
