@@ -25,7 +25,7 @@ ONLY, PICTURE = "only", "picture"  # query parameter and its value: only the pic
 FACTOR = 22 / 16  # by which all type is larger in a presentation
 
 
-def begin_presenting() -> None:
+def apply_form() -> None:
     """Apply the form that the address asks for, and go on with a presentation; call it once per page."""
     if st.query_params.get(PRESENT) == "1":
         st.session_state[PRESENT] = True

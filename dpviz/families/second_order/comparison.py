@@ -61,7 +61,7 @@ TABLES: Mapping[Tolerances, Mapping[str, tuple[Cell, ...]]] = MappingProxyType(
 )
 
 
-Lights = Mapping[float, Mapping[str, Forecast]]  # forecasts by the value of a sweep, and by method
+ForecastsByValue = Mapping[float, Mapping[str, Forecast]]  # forecasts by the value of a sweep, and by method
 
 
 def rows(

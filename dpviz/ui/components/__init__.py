@@ -85,7 +85,7 @@ def _plot(
     component(key=key, data={**data, **fixed}, height=height, **callbacks)
 
 
-def drawing(figure: dict[str, Any], handles: Mapping[str, Any]) -> dict[str, Any]:
+def figure_data(figure: dict[str, Any], handles: Mapping[str, Any]) -> dict[str, Any]:
     """Return the data with which the browser draws a figure: its JSON, and its height in pixels.
 
     figure : as plain values. handles : those of its `Chart`.
@@ -125,7 +125,7 @@ def plot(
 ) -> None:
     """Draw a figure, or move the lines of the figure with this key to the new data; zoom and hidden lines stay.
 
-    drawing : result of `drawing`. alt : text alternative. pale : true to draw it faint.
+    drawing : result of `figure_data`. alt : text alternative. pale : true to draw it faint.
     group : name of a group of figures in which a pointer marks the same value on all horizontal axes of the same title.
     leads : the values of the leading controls; when one of them has moved, the old lines stay, pale, and the vertical
     axis has room for both. handles : of its lines, None if it has none.
@@ -256,13 +256,13 @@ def _sheet() -> Any:
     return part("curve", '<div class="curve"></div>')
 
 
-def draw_sheet(key: str, sheet: Sheet, heights: Sequence[float], label: str, moved: Callable[[], None]) -> None:
+def draw_sheet(key: str, sheet: Sheet, heights: Sequence[float], label: str, on_move: Callable[[], None]) -> None:
     """Draw a sheet with axes on which a visitor draws a curve by its handles, with a pointer or the keyboard.
 
     At first the handles are at `heights`, which are shares of the sheet's height from 0 to 1. Later they are where the
     visitor moved them, as the browser may know of moves that have not reached the server.
 
-    label : text alternative. moved : is called when a handle has moved; `sheet_heights` then returns the new heights.
+    label : text alternative. on_move : is called when a handle has moved; `sheet_heights` then returns the new heights.
     """
     data = {
         "height": sheet.height,
@@ -277,7 +277,7 @@ def draw_sheet(key: str, sheet: Sheet, heights: Sequence[float], label: str, mov
         "values": list(heights),
         "label": label,
     }
-    _sheet()(key=key, data=data, on_values_change=moved, height=sheet.height)
+    _sheet()(key=key, data=data, on_values_change=on_move, height=sheet.height)
 
 
 def sheet_heights(key: str, count: int) -> tuple[float, ...] | None:
