@@ -112,51 +112,49 @@ def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
     source, value, budget = fields.get("smoothness_source"), fields.get("smoothness"), draft.budget.build()
     file = None if problem.public else upload_file.known_as(panel.page)
     about = problem.to_json()
-    private_fact = PrivateFact(panel, "smoothness", symbol="ε_L", what="L", about=about, file=file)
+    fact = PrivateFact(panel, "smoothness", symbol="ε_L", what="L", about=about, file=file)
     if source == "estimated":
-        private_fact.note_origin(value, cost=None)  # notes a value from a link as an estimate
+        fact.note_origin(value, cost=None)  # notes a value from a link as an estimate
         st.badge("estimated from the data: not private", icon=":material/visibility:", color="orange")
         compute = partial(planning.estimated_smoothness, problem, tables)
-        st.button(
-            "Estimate L", key=panel.key("estimate"), on_click=private_fact.keep, args=(None, compute)
-        )  # at no cost
+        st.button("Estimate L", key=panel.key("estimate"), on_click=fact.keep, args=(None, compute))  # at no cost
     elif source == "released":
         cost = fields["smoothness_cost"]
         if cost is not None:
-            private_fact.note_origin(value, cost)  # notes a value from a link as a release
+            fact.note_origin(value, cost)  # notes a value from a link as a release
         spend = planning.suggested_cost(budget) if cost is None else cost
-        private_fact.offer_release(value, spend, partial(planning.release_smoothness, problem, spend, seed, tables))
+        fact.offer_release(value, spend, partial(planning.release_smoothness, problem, spend, seed, tables))
     if source in ("declared", "released") and value is not None:
-        fields = _by_origin(panel, private_fact, fields, value)
+        fields = _by_origin(panel, fact, fields, value)
         source = fields["smoothness_source"]
-    private_fact.say_error()
+    fact.say_error()
     is_counted = source == "released" and value is not None
     computed_value = value if source in ("estimated", "released") else None  # which may be for another problem
-    private_fact.warn(is_counted, where="with L “Released privately”", value=computed_value)
+    fact.warn(is_counted, where="with L “Released privately”", value=computed_value)
     if fields and value is None:  # without fields, L follows from the ranges anyway
         st.caption("Until there is a value, the plan uses L from the ranges.")
         return other_fields
     return other_fields | fields
 
 
-def _by_origin(panel: Panel, private_fact: PrivateFact, fields: dict[str, Any], value: float) -> dict[str, Any]:
+def _by_origin(panel: Panel, fact: PrivateFact, fields: dict[str, Any], value: float) -> dict[str, Any]:
     """Return the fields of L (its source, value and cost) by where the value came from, whatever source is selected.
 
     An estimate stays an estimate, although the visitor now calls it declared or released; a released value stays paid
     for; and a typed value is declared and costs nothing. The origin is drawn as a caption where it differs from the
     selected source.
     """
-    cost, source = private_fact.cost_of(value), fields["smoothness_source"]
-    if private_fact.is_estimate(value):
-        explain.mark_taken("this L", panel.key("knew_smoothness"), on_known=private_fact.known, args=(value,))
+    cost, source = fact.cost_of(value), fields["smoothness_source"]
+    if fact.is_estimate(value):
+        explain.mark_taken("this L", panel.key("knew_smoothness"), on_known=fact.known, args=(value,))
         return {**fields, "smoothness_source": "estimated", "smoothness_cost": None}
     if cost is not None:
         if source == "declared":
             st.caption(f"This L was released: it stays paid for, with ε_L = {short_up(cost)}.")
         return {**fields, "smoothness_source": "released", "smoothness_cost": cost}
     if source == "declared":
-        private_fact.typed(value)
-    elif private_fact.is_typed(value):
+        fact.typed(value)
+    elif fact.is_typed(value):
         say_typed("L")
         return {**fields, "smoothness_source": "declared", "smoothness_cost": None}
     return fields

@@ -159,7 +159,7 @@ def _compare(experiment: Experiment, offers: list[Offer], game: MarginalGame | N
     }
     show_table(
         pd.DataFrame(columns),
-        column_config={
+        column_config={  # the rows with "other" are in percent
             name: st.column_config.NumberColumn(
                 help=help.get(name), format="%.1f %%" if name.startswith("Rows") else "%.2g"
             )

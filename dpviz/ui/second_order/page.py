@@ -118,21 +118,19 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
     problem = Settings(draft.cls, {**values, "gap": None, "gap_cost": None}).build()  # for which Γ is to be computed
     assert isinstance(problem, NonconvexModel)
     file_key = None if problem.public else file.known_as(panel.page)
-    private_fact = PrivateFact(panel, "gap", symbol="ε_Γ", what="the gap", about=problem.to_json(), file=file_key)
+    fact = PrivateFact(panel, "gap", symbol="ε_Γ", what="the gap", about=problem.to_json(), file=file_key)
     if typed_cost is not None:
-        private_fact.note_origin(value, typed_cost)  # notes a value from a link as a release
+        fact.note_origin(value, typed_cost)  # notes a value from a link as a release
     # At the start 0 a release says nothing; and under pure ε there is no run, as these methods need Gaussian noise.
     if values["start"] == "random" and budget.private and not budget.pure:
         spend = advice.suggested_cost(budget) if typed_cost is None else typed_cost
-        private_fact.offer_release(value, spend, partial(advice.release_gap, problem, spend, draft.seed, draft.tables))
-    private_fact.say_error()
-    paid = private_fact.cost_of(
-        value
-    )  # by all releases of this value, whatever cost is typed; None if it was typed itself
+        fact.offer_release(value, spend, partial(advice.release_gap, problem, spend, draft.seed, draft.tables))
+    fact.say_error()
+    paid = fact.cost_of(value)  # by all releases of this value, whatever cost is typed; None if it was typed itself
     released_value = None if paid is None else value  # which may be for another problem
-    private_fact.warn(paid is not None, where="with the gap that was released, and its cost", value=released_value)
+    fact.warn(paid is not None, where="with the gap that was released, and its cost", value=released_value)
     if value is not None and paid is None:
-        private_fact.typed(value)
+        fact.typed(value)
         if typed_cost is not None:  # as if the value had been bought
             say_typed("Γ")
     return {**values, "gap_cost": paid}

@@ -229,7 +229,7 @@ def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
     column = file.frame[group]
     declared = {name: share for name, share in file.groups.get(group, []) if not math.isnan(share)}
     stay = [name for name in declared if name != OTHER]
-    is_undeclared = group_positions(column, [*stay, OTHER]) == len(stay)
+    is_undeclared = group_positions(column, [*stay, OTHER]) == len(stay)  # of each row: the last position, of "other"
     max_new = max(0, MAX_GROUPS - 1 - len(stay))  # one group is "other"
     frequent = [name for name in target_classes(column[is_undeclared], max_new) if name != OTHER]
     names = [*stay, *frequent, OTHER]
