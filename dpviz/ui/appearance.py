@@ -16,7 +16,7 @@ from typing import Literal
 
 import streamlit as st
 
-from dpviz.ui.components import apply_style, script
+from dpviz.ui.components import apply_style, declare_script
 
 # --------------------------------------------------------------------------------------------------------- presentation
 
@@ -68,7 +68,7 @@ def report_screen(page: str) -> None:
 
     page : address of the page.
     """
-    script("screen")(
+    declare_script("screen")(
         key=SCREEN,
         data={"narrow": is_narrow(), "narrowest": NARROWEST, "theme": theme(), "page": page},
         on_narrow_change=lambda: None,  # callbacks declare the values that the script reports

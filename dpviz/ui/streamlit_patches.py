@@ -327,8 +327,8 @@ def _with_settings(work: Callable[["QueryParams"], None]) -> None:
 def set_address(settings: Mapping[str, list[str]]) -> None:
     """Replace the settings in the address, before the running script draws its controls.
 
-    Streamlit's own functions refuse that once the controls were drawn. They may be: by its button Back, or by a request
-    from before it heard of the new address, a browser may come back to an address that was replaced.
+    Streamlit's own functions refuse that once the controls were drawn, as they are when a browser comes back to an
+    address that was replaced: by its button Back, or in a request from before it heard of the new one.
     """
 
     def set_all(params: "QueryParams") -> None:

@@ -20,7 +20,7 @@ from weakref import WeakSet, WeakValueDictionary
 import streamlit as st
 from streamlit import runtime
 
-from dpviz.ui.components import script
+from dpviz.ui.components import declare_script
 from dpviz.ui.streamlit_patches import script_context, with_fallback
 
 GRACE = 10.0  # seconds without a connection after which a visitor has left; a reload takes two or three
@@ -194,7 +194,7 @@ def sync_tab() -> None:
     }
     # The empty callbacks declare the values that the script reports.
     nothing = lambda: None  # noqa: E731
-    script("tab")(key=TAB, data=data, on_before_change=nothing, on_back_change=nothing, height=1)
+    declare_script("tab")(key=TAB, data=data, on_before_change=nothing, on_back_change=nothing, height=1)
 
 
 def _read_report(visitor: Visitor) -> None:

@@ -410,9 +410,8 @@ def _mixing_sentence(view: PlanView) -> str:
     facts = facts_of(view)
     if min(facts.d_x, facts.d_y) < 2:
         return ""
-    least_noise: dict[
-        int, tuple[float, str]
-    ] = {}  # by number of strategies, the least noise and the label of its method
+    # By number of strategies, the least noise and the label of its method.
+    least_noise: dict[int, tuple[float, str]] = {}
     for arm in view.experiment.arms:
         plan, method = view.plans[arm.label], arm.algorithm
         if not plan.private:
