@@ -126,9 +126,9 @@ def show_plan(
     downloads.analyses(
         panel.page,
         plan,
-        partial(export.of_analyses, plan, budget, delta, relative=wanted),
-        lambda: to_report(plan, budget, delta, relative=wanted, day=date.today().isoformat()),
-        lambda: program,
+        notebook=partial(export.of_analyses, plan, budget, delta, relative=wanted),
+        report=lambda: to_report(plan, budget, delta, relative=wanted, day=date.today().isoformat()),
+        program=lambda: program,
     )
     return figures, _releases(plan, budget)
 
@@ -497,7 +497,7 @@ def _show_details(plan: Analyses, budget: Budget, delta: float, wanted: float) -
 
 def _show_program(panel: Panel, plan: Analyses, budget: Budget, delta: float) -> str:
     """Draw the program that releases the plan with OpenDP, and the choice by whose count of the privacy loss it meets
-    the budget; return it."""
+    the budget; return the program."""
     st.subheader("Release it with OpenDP", anchor=False)
     counting: opendp.Counting = "opendp"
     if not isinstance(budget, GaussianDP):

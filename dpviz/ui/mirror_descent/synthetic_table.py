@@ -183,9 +183,10 @@ def _download(panel: Panel, run: Run, offer: Offer, domain: CategoricalFacts) ->
     error = "No useful bound on its error is known"
     if math.isfinite(offer.error_bound):
         error = f"Worst error at most about {short_up(offer.error_bound)}"
-    experiment, note = run.experiment, run.job.trace.time_note if run.job.trace is not None else ""
-    may_not_leave = not experiment.public and (experiment.condition or note)  # as `_may_leave` says
-    comments = [f"Guarantee: {experiment.promise}. {note}".rstrip()] if may_not_leave else []
+    experiment, trace = run.experiment, run.job.trace
+    note = "" if trace is None else trace.time_note  # on a run that was stopped
+    rests_on_condition = not experiment.public and (experiment.condition or note)
+    comments = [f"Guarantee: {experiment.promise}. {note}".rstrip()] if rests_on_condition else []
     with st.container(horizontal=True, vertical_alignment="center"):
         st.download_button(
             "Synthetic table (CSV)",
