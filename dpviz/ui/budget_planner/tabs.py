@@ -376,7 +376,7 @@ def people(panel: Panel, means: NoisyMeans) -> Shown:
     if not people_by_rows:
         raise UserError("Add a row with people who have at least one row each.", title="No people are declared")
     k = means.rows_per_person
-    dropped, losing = noisy_means.dropped_shares(people_by_rows, k)
+    dropped, losing = noisy_means.dropped_shares(people_by_rows, k)  # shares of rows, and of people who lose some
     outcome = "All rows are kept."
     if dropped:
         outcome = f"**{short(100 * dropped)} % of the rows** are dropped, of {short(100 * losing)} % of the people."

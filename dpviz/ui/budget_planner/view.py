@@ -192,7 +192,7 @@ def in_python(program: str) -> None:
 def attacked_people(budget: Budget, means: NoisyMeans, planned: Releases | None, relation: Relation) -> Shown:
     """Draw 100 people, and about how many of them an attacker is right: by guessing, by the planned releases, and by
     any releases with this guarantee, all under the neighbouring relation `relation`."""
-    # Right answers of 100 by the attacker's means; with an advantage a over guessing they are 50 (1 + a).
+    # Right answers of 100, by what the attacker uses; with an advantage a over guessing they are 50 (1 + a).
     right = {"guessing": 50.0}
     with_plan = ""
     if planned is not None and planned.events:

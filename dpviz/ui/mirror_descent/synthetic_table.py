@@ -211,16 +211,16 @@ def _may_leave(run: Run) -> str:
     experiment, trace = run.experiment, run.job.trace
     if experiment.problem.public:
         return "It may leave this page: the data are public."
-    if experiment.seed is None and experiment.problem.from_data:
+    if experiment.seed is not None:
+        return (
+            "**It must not leave this page**: who knows the fixed seed can subtract the noise. Switch “Fixed seed” off "
+            f"and run again. {NOTICE}"
+        )
+    if experiment.problem.from_data:
         return f"**It must not leave this page** unless these were known beforehand. {NOTICE}"
-    if experiment.seed is None and trace is not None and trace.time_note:  # stopped at a time that depends on the data
+    if trace is not None and trace.time_note:  # stopped at a time that depends on the data
         return f"**It must not leave this page**. {trace.time_note} {NOTICE}"
-    if experiment.seed is None:
-        return f"As far as the guarantee goes it may leave this page: nobody knows the seed of its noise. {NOTICE}"
-    return (
-        "**It must not leave this page**: who knows the fixed seed can subtract the noise. Switch “Fixed seed” off and "
-        f"run again. {NOTICE}"
-    )
+    return f"As far as the guarantee goes it may leave this page: nobody knows the seed of its noise. {NOTICE}"
 
 
 def _remarks(run: Run, offer: Offer, best: Offer, without_other: bool) -> None:
