@@ -550,8 +550,9 @@ def _why_not(run: Run, label: str) -> str:
     assert isinstance(facts, NonconvexFacts)
     if isinstance(method, PerturbedDescent) or (isinstance(method, Descent) and method.curvature == "never"):
         return texts.NEVER_ASKED
-    # Methods of descent release Hessians only if the constants demand it. The other methods may still do so later.
-    return texts.NOT_NEEDED if isinstance(method, Descent) and not method.releases_hessians(facts) else texts.NOT_YET
+    if isinstance(method, Descent) and not method.releases_hessians(facts):  # the constants do not demand it
+        return texts.NOT_NEEDED
+    return texts.NOT_YET
 
 
 def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Shown:
