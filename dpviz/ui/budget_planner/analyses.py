@@ -425,8 +425,10 @@ def columns_of(file: File) -> dict[str, str]:
     In a file without a header such a name is a value of the first row, which may be private.
     """
     names = [column.name for column in file.columns]
-    value = re.compile(r"[\d\s.,:/+-]*")
-    return {f"Column {position}" if value.fullmatch(name) else name: name for position, name in enumerate(names, 1)}
+    number_or_date = re.compile(r"[\d\s.,:/+-]*")
+    return {
+        f"Column {position}" if number_or_date.fullmatch(name) else name: name for position, name in enumerate(names, 1)
+    }
 
 
 def _add(panel: Panel, table: EditedTable, analyses: Sequence[tuple[str, str, str]], rows: int | None) -> None:
