@@ -11,7 +11,7 @@ if __name__ == "__main__":  # Streamlit executes this file whenever it draws a p
     page = navigation.build()
     server.prepare()
     page.run()
-    streamlit_patches.page_drawn(is_whole=True)
+    streamlit_patches.finish_page(is_whole=True)
     server.tidy()
 else:  # and imports it when the server starts
     streamlit_patches.apply()

@@ -108,7 +108,7 @@ class Job:
         if self.slot_executor is not None:
             self.slot_executor.leave()
 
-    def let_go(self, tables: Collection[str]) -> None:
+    def forget_tables(self, tables: Collection[str]) -> None:
         """Stop if the job computes on one of the tables with these identities, which its visitor has removed."""
         if not self._tables.keys().isdisjoint(tables):
             self.stop()

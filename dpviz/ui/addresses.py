@@ -30,7 +30,7 @@ def experiment(address: str) -> Experiment:
     names = [family["name"] for family in resources.data(__package__, "families.toml")["family"]]
     page = ""
     with suppress(ValueError):  # brackets around a host that is no IP address
-        page = _page(urlsplit(address))
+        page = _page_name(urlsplit(address))
     if page not in names:
         raise UserError(
             f"Give the address of one of these pages: {', '.join(names)}.", title="This is no algorithm's page"
@@ -52,14 +52,14 @@ def experiment(address: str) -> Experiment:
     return Experiment.from_json(answer["experiment"])
 
 
-def _page(address: SplitResult) -> str:
+def _page_name(address: SplitResult) -> str:
     return address.path.strip("/").rpartition("/")[2]
 
 
 def _experiment_or_message(address: str) -> dict[str, str]:
     """Draw the page of an address; return the JSON of its experiment, or a message why there is none.
 
-    There is none if a part of the address cannot be read, where the page would have the default, or is no setting.
+    There is none if a part of the address is no setting, or cannot be read (the page itself then takes the default).
     Raises UserError for a packed link that cannot be read.
     """
     from streamlit.testing.v1 import AppTest
@@ -68,7 +68,7 @@ def _experiment_or_message(address: str) -> dict[str, str]:
     from dpviz.ui.controls import UNREAD
 
     parts = urlsplit(address)
-    family = families.named(_page(parts))
+    family = families.named(_page_name(parts))
     prefix = family.page().prefix
     app = AppTest.from_file(str(resources.dashboard() / "app.py"), default_timeout=MAX_SECONDS)
     parameters = parse_qs(parts.query, keep_blank_values=True)
@@ -86,6 +86,7 @@ def _experiment_or_message(address: str) -> dict[str, str]:
     unread = [box for box in [*app.toast, *app.warning] if box.icon == UNREAD]
     if ready is None or unread:
         messages = " ".join(dict.fromkeys(box.value for box in unread or [*app.error, *app.info]))
+        # Without any message, the page waits for a file to be uploaded.
         return {"message": messages or "Its data are a file, which no link holds."}
     unknown = [name for name in parameters if name not in app.session_state and name not in links.NO_SETTINGS]
     if unknown:

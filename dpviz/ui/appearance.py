@@ -16,7 +16,7 @@ from typing import Literal
 
 import streamlit as st
 
-from dpviz.ui.components import apply_style, script
+from dpviz.ui.components import apply_style, declare_script
 
 # --------------------------------------------------------------------------------------------------------- presentation
 
@@ -25,7 +25,7 @@ ONLY, PICTURE = "only", "picture"  # query parameter and its value: only the pic
 FACTOR = 22 / 16  # by which all type is larger in a presentation
 
 
-def begin_presenting() -> None:
+def apply_form() -> None:
     """Apply the form that the address asks for, and go on with a presentation; call it once per page."""
     if st.query_params.get(PRESENT) == "1":
         st.session_state[PRESENT] = True
@@ -68,7 +68,7 @@ def report_screen(page: str) -> None:
 
     page : address of the page.
     """
-    script("screen")(
+    declare_script("screen")(
         key=SCREEN,
         data={"narrow": is_narrow(), "narrowest": NARROWEST, "theme": theme(), "page": page},
         on_narrow_change=lambda: None,  # callbacks declare the values that the script reports

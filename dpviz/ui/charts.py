@@ -28,11 +28,11 @@ def show(chart: Chart, key: str, group: str = "", leads: components.Leads | None
     if conditional(chart.provenance):  # private on a condition, which is then drawn in the figure
         say_condition(chart.figure, chart.provenance)
     with explain.heading(with_subscripts(chart.heading)):
-        beside_heading(chart, key)
+        badge_and_csv(chart, key)
     return show_captioned(chart, key, group=group, leads=leads)
 
 
-def beside_heading(chart: Chart, key: str) -> None:
+def badge_and_csv(chart: Chart, key: str) -> None:
     """Draw the privacy badge of a chart, unless it shows settings only, and the button for its numbers."""
     if chart.provenance != "settings":
         explain.privacy_badge(chart.provenance)
@@ -107,14 +107,15 @@ def show_figure(figure: go.Figure, key: str, alt: str) -> None:
     alt : subject of the figure, with which its text alternative begins; a description of its lines follows.
     """
     chart = Chart(figure, heading="", alt=alt, caption="")
-    components.plot(_sent(chart), key, f"{alt}. {chart.description}")  # a new chart each time: no cache would help
+    data = _compute_browser_data(chart)  # of a new chart each time: a cache would be of no use
+    components.plot(data, key, f"{alt}. {chart.description}")
 
 
 def browser_data(chart: Chart) -> dict[str, Any]:
     """Return a chart in the form that this visitor's browser receives, computed once for each style of the page."""
     style = page_style()
     if style not in chart.sent:
-        chart.sent[style] = _sent(chart)
+        chart.sent[style] = _compute_browser_data(chart)
     drawing: dict[str, Any] = chart.sent[style]
     return drawing
 
@@ -124,17 +125,17 @@ def page_style() -> tuple[bool, bool]:
     return appearance.is_narrow(), appearance.presents()
 
 
-def _sent(chart: Chart) -> dict[str, Any]:
+def _compute_browser_data(chart: Chart) -> dict[str, Any]:
     """Compute `browser_data`: on a narrow screen with a legend in place of labels, in a lecture hall larger."""
     is_narrow, presents = page_style()
     if not is_narrow and not presents and isinstance(chart.drawn, dict):  # the figure's plain values, which save time
-        return components.drawing(chart.drawn, chart.handles)
+        return components.figure_data(chart.drawn, chart.handles)
     figure = chart.figure
     if is_narrow:
         figure = compact(figure)
     if presents:
         figure = enlarged(figure, appearance.FACTOR)
-    return components.drawing(figure_values(figure), chart.handles)
+    return components.figure_data(figure_values(figure), chart.handles)
 
 
 def numbers(figure: go.Figure) -> pd.DataFrame:
@@ -168,7 +169,7 @@ def _cells(figure: go.Figure) -> pd.DataFrame:
     value_title = figure.layout.coloraxis.colorbar.title.text
     rows = []
     for trace in figure.data:
-        for y, row in zip(trace.y, trace.customdata, strict=True):  # `z` has their colours
+        for y, row in zip(trace.y, trace.customdata, strict=True):  # the values; those in `z` are of their colours
             for x, cell in zip(trace.x, row, strict=True):
                 if not np.isnan(cell):
                     rows.append({"curve": _name(trace), x_title: x, y_title: y, value_title: cell})

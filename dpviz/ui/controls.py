@@ -72,8 +72,8 @@ class Lead:
     It is drawn after all other controls, and again without them when the picture is drawn again.
 
     position : its place in the order of the leading controls. name : name of the control, with which its key ends.
-    into : the values of a specification by setting, among which the control writes its own. empty : as in
-    `Panel.number`.
+    into : the values of a specification by setting, among which the control writes its own. empty : text in the input
+    of a number without an entry.
     """
 
     position: int
@@ -133,18 +133,19 @@ class Panel:
         # The control is not drawn yet, so its value is read where Streamlit will find it: in the session, or else in
         # the address. Where the text there is no number, drawing the control will tell the visitor.
         key = self.key(prefix + control.name)
-        value: Any = st.session_state.get(key, control.default)
-        if control.count:  # several numbers, as a text with commas
-            text_in_address = st.query_params.get(key, address_text(control.default))
-            value = _read_numbers(st.session_state.get(key, text_in_address))
-            if input_error(control, value):
-                value = control.default
-        elif key not in st.session_state and key in st.query_params:
+        value: Any = control.default
+        if control.count:
+            numbers = _read_numbers(st.session_state.get(key, st.query_params.get(key, "")))
+            if not input_error(control, numbers):
+                value = numbers
+        elif key in st.session_state:
+            value = st.session_state[key]
+        elif key in st.query_params:
             with suppress(ValueError):
                 number = float(st.query_params[key])
                 if math.isfinite(number):  # in place of infinity and nan, Streamlit takes the default
                     value = number
-        into[control.name] = _whole(value) if control.type is int else value
+        into[control.name] = _int_if_whole(value) if control.type is int else value
         self.leads.append(Lead(position, control, prefix + control.name, into, empty))
 
     def draw_leads(self) -> None:
@@ -155,10 +156,10 @@ class Panel:
                 if lead.control.count:
                     value: Any = self.numbers(lead.control, lead.name)
                 else:
-                    value = self.number(lead.control, lead.name, empty=lead.empty, filled=is_filled, is_leading=True)
+                    value = self.number(lead.control, lead.name, empty=lead.empty, is_filled=is_filled, is_leading=True)
             lead.into[lead.control.name] = value
 
-    def led(self) -> list[Any]:
+    def lead_values(self) -> list[Any]:
         """Return the values of the leading controls."""
         return [lead.value for lead in self.leads]
 
@@ -221,26 +222,27 @@ class Panel:
         disabled: bool = False,
         empty: str = "by theory",
         slider: bool = True,
-        filled: bool = False,
+        is_filled: bool = False,
         is_leading: bool = False,
         on_change: Callable[[], None] | None = None,
     ) -> float | int | None:
         """Draw a number with slider and input; return it, None for an optional one that is empty.
 
-        There is no slider for an optional number, unless it is `filled`, nor for a range so wide that one is of no use.
+        There is no slider for an optional number, unless it `is_filled`, nor for a range so wide that a slider is of no
+        use.
 
         empty : text in an empty input, which says what an optional number then means. slider : false to draw only the
-        input. filled : true if an optional number has an entry now. is_leading : true if the picture follows the slider
-        while it is dragged. disabled, on_change : of an input without slider.
+        input. is_filled : true if an optional number had an entry before this drawing. is_leading : true if the picture
+        follows the slider while it is dragged. disabled, on_change : of an input without slider.
         """
-        points = grid(control) if slider and (filled or not control.optional) else ()
+        points = grid(control) if slider and (is_filled or not control.optional) else ()
         if not points:
             value = self._input(control, name, disabled=disabled, placeholder=empty, on_change=on_change)
         else:
             # The input is drawn first, as the slider shows its value; `shell.css` shows them the other way round.
             with st.container(horizontal=True, gap="small", vertical_alignment="bottom", wrap=False):
                 value = self._input(control, name, beside_slider=True, placeholder=empty)
-                if value is not None or not control.optional:
+                if value is not None or not control.optional:  # an optional number may have lost its entry just now
                     draw_slider = self._leading_slider if is_leading else self._slider
                     draw_slider(control, name, points, value)
         self._show_mistake(control, value)
@@ -259,7 +261,7 @@ class Panel:
             del st.query_params[key]
             self.unread.append(control.title)
         bind = self._prepare_bind(name, control.title, default, str, may_be_empty=True)
-        if is_unread:  # not bound in this drawing, as by `_prepare_bind`, so that Streamlit draws the default
+        if is_unread:  # not bound in this drawing, so that Streamlit draws the default
             bind = None
         text = st.text_input(control.title, value=default, key=key, help=control.help, bind=bind)
         self._note_unread(name)
@@ -287,7 +289,8 @@ class Panel:
         """
         default: Any = None if control.default is None else float(control.default)
         key = self.key(name)
-        if beside_slider and key in st.session_state and streamlit_patches.differs(key, st.session_state[key]):
+        has_value = beside_slider and key in st.session_state
+        if has_value and streamlit_patches.browser_has_other_number(key, st.session_state[key]):
             st.session_state[key] = st.session_state[key]  # sent again: the value that its slider set may be lost
 
         def draw(bind: Bind) -> float | int | None:
@@ -304,7 +307,7 @@ class Panel:
                 bind=bind,
                 **options,
             )
-            return _whole(value) if control.type is int else value
+            return _int_if_whole(value) if control.type is int else value
 
         def text(value: float | int | None) -> str:
             return "" if value is None else repr(value)
@@ -323,32 +326,32 @@ class Panel:
         points : of the grid. value : the number, None if it is empty. suffix : ending of the slider's key.
         """
         key = self.key(f"{name}_{suffix}")
-        points, point = self._points(control, name, points, value)
-        if st.session_state.get(key) != point:
-            st.session_state[key] = point
+        stops, stop = self._stops(control, name, points, value)
+        if st.session_state.get(key) != stop:
+            st.session_state[key] = stop
         # Streamlit sends a value that is set in the session only once; it is lost if the page is drawn again just then.
-        # The argument `value` is sent every time, but must never change: so the value of the first drawing is not lost.
-        first = st.session_state.setdefault(f"{key}_born", point)
-        # When one rerun interrupts another, Streamlit may ask for the text of a point of an earlier grid.
-        texts = point_texts(points)
+        # The argument `value` is sent every time, but must never change: it is the stop of the first drawing.
+        first_stop = st.session_state.setdefault(f"{key}_born", stop)
+        texts = point_texts(stops)
         st.select_slider(
             control.title,
-            options=points,
-            value=first if first in points else point,  # the grid may be another one
+            options=stops,
+            value=first_stop if first_stop in stops else stop,  # the grid may be another one
             key=key,
-            format_func=lambda stop: texts.get(stop) or short(stop, 17),
+            # When one rerun interrupts another, Streamlit may ask for the text of a point of an earlier grid.
+            format_func=lambda point: texts.get(point) or short(point, 17),
             help=control.help,
             on_change=_copy,
             args=(key, self.key(name)),
         )
 
-    def _points(
+    def _stops(
         self, control: Control, name: str, points: tuple[float, ...], value: float | None
     ) -> tuple[tuple[float, ...], float]:
         """Return the stops of a slider, and the stop at which it is now.
 
-        The stops are the points of the grid, and the last number that was between them. value : the number, None if it
-        is empty: then the slider is at the default.
+        The stops are `points`, those of the grid, and the last number that was between them. value : the number, None
+        if it is empty: then the slider is at the default.
         """
         extra_key = self.key(f"{name}_own")
         if value is not None and value not in points and not input_error(control, value):
@@ -364,25 +367,25 @@ class Panel:
         The arguments are those of `_slider`.
         """
         key, turn_key = self.key(f"{name}_slider"), self.key(f"{name}_turn")
-        points, point = self._points(control, name, points, value)
+        stops, stop = self._stops(control, name, points, value)
 
         def move() -> None:
             message = (st.session_state.get(key) or {}).get("move")  # of the browser, so it may have any form
             match message:
-                case {"index": int(index), "turn": int(turn)} if 0 <= index < len(points):
-                    st.session_state[self.key(name)] = float(points[index])
+                case {"index": int(index), "turn": int(turn)} if 0 <= index < len(stops):
+                    st.session_state[self.key(name)] = float(stops[index])
                     st.session_state[turn_key] = turn
 
         def press() -> None:
-            st.session_state[self.key("pressed")] = name, points  # the page then sends the plan at these stops
+            st.session_state[self.key("pressed")] = name, stops  # the page then sends the plan at these stops
 
         # `turn` is the browser's number of its last move, sent back so that it can tell an old value from a new one.
         components.slider(
             key,
             control.title,
             control.help,
-            texts=[point_texts(points)[stop] for stop in points],
-            index=points.index(point),
+            texts=[point_texts(stops)[point] for point in stops],
+            index=stops.index(stop),
             turn=st.session_state.get(turn_key, 0),
             group=self.page,
             on_press=press,
@@ -408,9 +411,9 @@ class Panel:
         bar : true to draw them side by side over the whole width; then none may be chosen, which returns "".
         above : true to draw them side by side above their subject, without the label of the choice.
         """
-        text = {"": "", **options}.__getitem__  # the label of a value; "" if none is chosen, in a bar
+        labels = {"": "", **options}  # "" is the value of a bar in which none is chosen
         values = list(options)
-        shared: Any = {"format_func": text, "key": self.key(name), "help": help, "on_change": on_change}
+        shared: Any = {"format_func": labels.__getitem__, "key": self.key(name), "help": help, "on_change": on_change}
 
         def draw(bind: Bind) -> str:
             if bar:
@@ -422,7 +425,7 @@ class Panel:
                 return st.segmented_control(label, values, default=default, required=True, bind=bind, **shared, **style)
             return st.selectbox(label, values, index=values.index(default), bind=bind, **shared)
 
-        return self._bound(name, label, default, draw, text, may_be_empty=bar)
+        return self._bound(name, label, default, draw, labels.__getitem__, may_be_empty=bar)
 
     def sections(self, parts: Mapping[str, Callable[[], None]], first: str = "", keeps: bool = False) -> None:
         """Draw the bar of a page's sections, and the open section; no other one is computed.
@@ -431,19 +434,19 @@ class Panel:
         keeps : true to keep the values of the controls of closed sections, also in the address.
         """
         outside = set(map(self.key, self.titles))  # keys of the controls drawn before the sections
-        for name in self.opened(parts, first):
-            self.hidden_heading(name)
-            parts[name]()
+        for title in self.open_sections(parts, first):
+            self.hidden_heading(title)
+            parts[title]()
         if keeps:
-            self._keep(outside)
+            self._keep_closed(outside)
 
     def hidden_heading(self, title: str) -> None:
         """Draw a heading that only screen readers read: on the screen, the content below makes it unnecessary."""
         with st.container(key=self.key(f"heard_{title}")):
             st.header(title, anchor=False)
 
-    def opened(self, titles: Iterable[str], first: str = "") -> Sequence[str]:
-        """Draw the bar of sections; return (title of the open one,), () if none is open."""
+    def open_sections(self, titles: Iterable[str], first: str = "") -> Sequence[str]:
+        """Draw the bar of sections; return the titles of the open ones: of one, or of none."""
         section = self.choice("section", "Section", {title: title for title in titles}, first, SECTIONS, bar=True)
         return (section,) if section else ()
 
@@ -456,17 +459,15 @@ class Panel:
         key = self.key(name)
         if key in st.session_state:
             value = st.session_state[key]
-            return _whole(value) if control.type is int else value
-        text = st.query_params.get(key)
-        if text is not None and not control.options:
-            with suppress(ValueError):
-                return _whole(float(text)) if control.type is int else float(text)
-        for value, label in (control.options or {}).items():
-            if label == text:  # an address has the label of an option
-                return value
+            return _int_if_whole(value) if control.type is int else value
+        text = st.query_params.get(key, "")
+        if control.options:  # an address has the label of an option
+            return {label: value for value, label in control.options.items()}.get(text, control.default)
+        with suppress(ValueError):
+            return _int_if_whole(float(text)) if control.type is int else float(text)
         return control.default
 
-    def _keep(self, outside: Collection[str]) -> None:
+    def _keep_closed(self, outside: Collection[str]) -> None:
         """Keep the values of the controls of closed sections in the address, from which Streamlit removes them.
 
         outside : keys of the controls that belong to no section.
@@ -489,7 +490,7 @@ class Panel:
     def named(self, name: str, label: str, options: Iterable[str], help: str, first: str = "") -> str:
         """Draw a choice of one of `options`, which are their own labels; return the option.
 
-        At first it is `first`, or else the first of the options; so it is if the chosen option no longer exists.
+        At first, and when the chosen option no longer exists, it is `first`, or else the first of the options.
         """
         titles = {option: option for option in options}
         default = first or next(iter(titles))
@@ -528,6 +529,7 @@ class Panel:
             )
             return [option for option in options if option in selected]
 
+        # A parameter of the address with an empty text means that none is chosen; without the parameter, the default.
         return self._bound(name, label, default_options, draw, lambda selected: selected or "", may_be_empty=True)
 
     def check(self) -> None:
@@ -590,7 +592,7 @@ class Panel:
         self.titles[name] = title
         key = self.key(name)
         if key in self._written and st.session_state[key] != default:
-            # A control that was drawn before is written by Streamlit itself, which refuses this one.
+            # Streamlit itself writes a control that was drawn before into the address, and refuses that we do.
             with suppress(StreamlitAPIException):
                 st.query_params[key] = text(st.session_state[key])
         self._written.discard(key)
@@ -624,22 +626,22 @@ class PageBody(ABC):
 
     A subclass draws it in `draw`, with `draw_leads` for the leading controls.
 
-    aside : the panel with the controls of the sidebar. panel : a copy that also has the controls of this part.
-    led : the values of the leading controls when the sidebar was drawn.
+    sidebar_panel : the panel with the controls of the sidebar. panel : a copy that also has the controls of this part.
+    lead_values : those of the leading controls when the sidebar was drawn.
     is_redraw : true if this part is now drawn without the sidebar.
     """
 
-    aside: Panel
+    sidebar_panel: Panel
     panel: Panel = field(init=False)
-    led: Sequence[Any] = field(init=False)
+    lead_values: Sequence[Any] = field(init=False)
     is_redraw: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
-        self.led = self.aside.led()
+        self.lead_values = self.sidebar_panel.lead_values()
 
     def show(self) -> None:
         """Draw this part, as a Streamlit fragment."""
-        st.fragment(self._draw_again, key=self.aside.key("whole"))()
+        st.fragment(self._draw_fragment, key=self.sidebar_panel.key("whole"))()
 
     @abstractmethod
     def draw(self) -> None:
@@ -653,20 +655,21 @@ class PageBody(ABC):
         """
         with st.container(key=self.panel.key("leads"), horizontal=True, gap="medium", vertical_alignment="bottom"):
             self.panel.draw_leads()
-        if self.is_redraw and (self.panel.reads_leads or all_read) and self.panel.led() != self.led:
+        has_changed = self.panel.lead_values() != self.lead_values
+        if self.is_redraw and has_changed and (self.panel.reads_leads or all_read):
             st.rerun()
 
-    def _draw_again(self) -> None:
+    def _draw_fragment(self) -> None:
         """Draw this part, or the whole page if a callback has also changed controls of the sidebar."""
         must_draw_whole = st.session_state.get(WHOLE)
         if self.is_redraw and must_draw_whole:
             st.rerun()
-        self.panel = self.aside.copy()
+        self.panel = self.sidebar_panel.copy()
         self.draw()
         self.is_redraw = True
         if must_draw_whole:  # and this was the drawing of the whole page
             del st.session_state[WHOLE]
-        streamlit_patches.page_drawn(self.panel.query)
+        streamlit_patches.finish_page(self.panel.query)
 
 
 @contextmanager
@@ -681,8 +684,9 @@ def draw_errors(container: DeltaGenerator | None = None, go_on: bool = True) -> 
     try:
         yield
     except UserError as error:
-        show = (container or st).info if isinstance(error, MissingInput) else (container or st).error
-        show(escape_sentence(str(error)), title=escape_sentence(error.title))
+        place = container or st
+        draw = place.info if isinstance(error, MissingInput) else place.error
+        draw(escape_sentence(str(error)), title=escape_sentence(error.title))
         if not go_on:
             raise
 
@@ -778,7 +782,7 @@ def _read_numbers(text: str) -> tuple[float, ...] | None:
         return None
 
 
-def _whole(value: float | None) -> float | int | None:
+def _int_if_whole(value: float | None) -> float | int | None:
     """Return an int for a float that is a whole number; any other value as it is."""
     return int(value) if value is not None and float(value).is_integer() else value
 

@@ -99,8 +99,10 @@ def release_sentence(experiment: Experiment, replicates: int, methods: int = 1) 
         return f"{only_if(experiment.privacy)}: {escape_sentence(experiment.promise)}.{several}"
     if runs <= 1:
         return f"Private at {experiment.guarantee} for {unit}."
-    each = "Each run of each method" if methods > 1 else "Each run"
-    if replicates == 1:
+    each = "Each run of each method"
+    if methods == 1:
+        each = "Each run"
+    elif replicates == 1:
         each = "Each method"
     return f"{each} is private at {experiment.guarantee} for {unit}; publishing all {runs} would compose."
 

@@ -58,7 +58,7 @@ def show_entrance(key: str, icon: str, title: str, text: str, *, label: str, pag
     with st.container(border=True, height="stretch"):
         st.subheader(f"{icon} {title}", anchor=False)
         st.markdown(text)
-        _open(key, label, page)
+        _open_button(key, label, page)
 
 
 def card(family: Entry) -> None:
@@ -70,10 +70,10 @@ def card(family: Entry) -> None:
             st.image(picture, width="stretch", alt=f"The picture of a run of {family.title.lower()}")
         st.subheader(family.title, anchor=False)
         st.caption(family.question)
-        _open(f"card_{family.name}", "Open", family)
+        _open_button(f"card_{family.name}", "Open", family)
 
 
-def _open(key: str, label: str, page: Entry | str) -> None:
+def _open_button(key: str, label: str, page: Entry | str) -> None:
     """Draw a button that opens a page. The arguments are those of `show_entrance`."""
     if not st.button(label, key=f"home_{key}", icon=":material/arrow_forward:"):
         return

@@ -91,8 +91,8 @@ def short(query: Query, preset: PresetLink | None) -> str:
 
     Several pins become one text. The settings may be packed, or replaced by the name of `preset`, if that is not None.
     """
-    pins = query.get(PIN, ())
-    if len(pins) > 1 and not isinstance(pins, str):  # a parameter with several values
+    pins = query.get(PIN)
+    if isinstance(pins, list) and len(pins) > 1:
         without_pins = {name: value for name, value in query.items() if name != PIN}
         query = without_pins | {PINS: join_links(pins)}
     others = {name: value for name, value in query.items() if name in NO_SETTINGS}

@@ -68,7 +68,7 @@ def _safe(value: Any) -> Any:
     return value if is_harmless else safe_cell(value)
 
 
-_ADDRESSES = re.compile(r"(?<=\w)(?=\.[^\W\d])|(?<=//)(?=\d)")  # places in an address: before a dot, or a first digit
+_ADDRESS_GAPS = re.compile(r"(?<=\w)(?=\.[^\W\d])|(?<=//)(?=\d)")  # places in an address: before a dot or a first digit
 _LINKED = re.compile(r"www\.|@|//", re.IGNORECASE)  # a text without any of these has no link
 _SIGNS = re.compile(r"([!-/:-@\[-`{-~])")  # all signs of ASCII: a backslash before any other character would be visible
 _MARKS = re.compile(r"([\\`*_\[\]<>$~#|!]|:(?=\S))")  # the signs that mean something within a sentence
@@ -91,4 +91,4 @@ def escape_sentence(text: str) -> str:
 def _unlinked(text: str) -> str:
     """Return a text on one line, in which no address becomes a link by itself; escapes would not prevent that."""
     text = " ".join(text.split())
-    return _ADDRESSES.sub(_JOINER, text) if _LINKED.search(text) else text
+    return _ADDRESS_GAPS.sub(_JOINER, text) if _LINKED.search(text) else text

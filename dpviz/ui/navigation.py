@@ -47,7 +47,7 @@ def build() -> "StreamlitPage":
             ],
         }
     )
-    streamlit_patches.page_begun(page.url_path)
+    streamlit_patches.begin_page(page.url_path)
     _built = True
     st.logo(_picture("logo"), size="large", icon_image=_picture("icon"))
     import_module("dpviz.ui.shell").draw(page)

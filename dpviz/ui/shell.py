@@ -15,9 +15,9 @@ def draw(page: "StreamlitPage") -> None:
     links.expand()
     apply_style("shell.css")
     appearance.correct_theme()
-    appearance.begin_presenting()
+    appearance.apply_form()
     appearance.report_screen(page.url_path)
-    visitors.current().drawn()  # so that the end of the tab's connection is noticed
+    visitors.current().note_drawing()  # so that the end of the tab's connection is noticed
     visitors.sync_tab()
     run.stop_other_sweeps(page.url_path)
     run.sidebar_status()

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 SOON, POLLS = 0.01, 200  # seconds between two checks whether the messages have been sent, and largest number of checks
 DRAWS = 2.0  # seconds in which even a busy browser draws a message
-_SAID = "streamlit_patches_said"  # session key: the browser's last report of every control, by Streamlit's name of it
+_REPORTS = "streamlit_patches_reports"  # session key: the last report of every control, by Streamlit's name of it
 _DRAWN = "streamlit_patches_drawn"  # session key: time when its page was fully drawn; infinity while it is drawn
 _PAGE = "streamlit_patches_page"  # session key: address of its page
 _UNSENT = "streamlit_patches_unsent"  # session key: true if settings wait for the first page to be drawn, else false
@@ -121,9 +121,9 @@ def _apply() -> None:
     params = import_module("streamlit.runtime.state.query_params").QueryParams
     _original["send"] = params._send_query_param_msg
     params._send_query_param_msg = _send_settings
-    params.populate_from_query_string = _silent(params.populate_from_query_string)
+    params.populate_from_query_string = _without_sending(params.populate_from_query_string)
     switch: Any = import_module("streamlit.commands.execution_control")
-    switch._set_query_params_for_switch = _silent(switch._set_query_params_for_switch)
+    switch._set_query_params_for_switch = _without_sending(switch._set_query_params_for_switch)
 
 
 @dataclass(frozen=True)
@@ -148,21 +148,21 @@ class _Values(Mapping[str, Any]):
 
 def _request(session: "AppSession", request: "ClientState | None") -> None:
     """Serve a request, if it is due; replaces `AppSession.request_rerun`, which is called in the event loop."""
-    if with_fallback(lambda: _is_due(session, request), otherwise=True):
+    if not with_fallback(lambda: _queue_if_early(session, request), otherwise=False):
         _serve(session, request)
 
 
-def _is_due(session: "AppSession", request: "ClientState | None") -> bool:
-    """Return true if a request is to be served now. Otherwise it waits from now on."""
+def _queue_if_early(session: "AppSession", request: "ClientState | None") -> bool:
+    """Add a request to those that wait, and return true; return false if it is to be served now."""
     if request is not None:
         request.page_script_hash = _page_of(session, request)
     if session in _waiting:
         _waiting[session].append(request)
-        return False
-    if not _is_busy(session):
         return True
-    _waiting[session] = [request]
-    asyncio.get_running_loop().call_later(SOON, _serve_waiting, session, POLLS)
+    if _is_busy(session):
+        _waiting[session] = [request]
+        asyncio.get_running_loop().call_later(SOON, _serve_waiting, session, POLLS)
+        return True
     return False
 
 
@@ -173,20 +173,22 @@ def _serve(session: "AppSession", request: "ClientState | None") -> None:
 
 
 def _is_of_page_left(session: "AppSession", request: "ClientState") -> bool:
-    """Return true if a fragment's request is for another page than the session's, or the one that is about to begin."""
+    """Return true if a fragment's request is for another page than the one that is about to begin or, if none is, than
+    the present one."""
     if not request.fragment_id:
         return False
     page, runner = session._pages_manager.current_page_script_hash, session._scriptrunner
     if runner is not None and runner._requests._state.name == "RERUN":
         next_run = runner._requests._rerun_data
-        page = page if next_run.fragment_id_queue else next_run.page_script_hash
+        if not next_run.fragment_id_queue:
+            page = next_run.page_script_hash
     return request.page_script_hash != page
 
 
 def _run(runner: "ScriptRunner", request: "RerunData") -> None:
-    """Run a page, or fragments of it unless another page has begun meanwhile; replaces `ScriptRunner._run_script`.
+    """Run a page, or fragments of it unless another page has begun since the request of them was taken.
 
-    A session takes requests of fragments until its script goes to another page.
+    It replaces `ScriptRunner._run_script`.
     """
 
     def is_of_other_page() -> bool:
@@ -203,16 +205,16 @@ def _set_widgets(state: "SessionState", message: "WidgetStates") -> None:
     It replaces `SessionState.set_widgets_from_proto`, which is called before the callbacks of controls.
     """
     _original["set_widgets"](state, message)
-    with_fallback(lambda: _keep_newer(state, message), otherwise=None)
+    with_fallback(lambda: _restore_newer(state, message), otherwise=None)
 
 
-def _keep_newer(state: "SessionState", message: "WidgetStates") -> None:
+def _restore_newer(state: "SessionState", message: "WidgetStates") -> None:
     """Restore the values of controls of which the browser sent old ones, as it had not drawn the newest ones yet.
 
     message : the browser's values of all controls, which Streamlit has taken already.
     """
-    last: dict[str, _Report] = state._old_state.setdefault(_SAID, {})
     keys = state._key_id_mapper.id_key_mapping  # our keys of controls by Streamlit's names
+    last: dict[str, _Report] = state._old_state.setdefault(_REPORTS, {})  # the last reports, by Streamlit's names
     # The server's values before this message, those that Streamlit has taken from it, and those that code sets.
     server_values, new_widgets, new_values = state._old_state, state._new_widget_state, state._new_session_state
     # The controls whose values differ from the server's, and those of them whose value may be an old one.
@@ -226,8 +228,8 @@ def _keep_newer(state: "SessionState", message: "WidgetStates") -> None:
     # If the browser's value of a slider is new to it and equals the server's, the browser has drawn that value, and
     # with it the number of the slider, which is drawn earlier: a number that differs is then the visitor's.
     new_ids = {control.id for control in message.widgets if control.id in last and last[control.id].control != control}
-    up_to_date = {keys.get(name) for name in new_ids.difference(control.id for control in changed)}
-    outdated = [control for control in outdated if f"{keys.get(control.id)}_slider" not in up_to_date]
+    keys_up_to_date = {keys.get(name) for name in new_ids.difference(control.id for control in changed)}
+    outdated = [control for control in outdated if f"{keys.get(control.id)}_slider" not in keys_up_to_date]
     server_values[_DRAWN] = math.inf  # the page is drawn from now on
     reports = {control.id: _Report(control) for control in message.widgets}
     for control in outdated:
@@ -247,14 +249,14 @@ class _Report:
     control: "WidgetState"
     set_since: list[Any] = field(default_factory=list)
 
-    def may_be_older(self, state: "SessionState", control: "WidgetState") -> bool:
-        """Return true if the browser's new report, `control`, may have a value from before the server's newest one.
+    def may_be_older(self, state: "SessionState", new: "WidgetState") -> bool:
+        """Return true if the browser's new report may have a value from before the server's newest one.
 
-        That is so if it repeats the last report, or has a value that the server had set earlier.
+        That is so if it repeats this last report, or has a value that the server had set earlier.
         """
-        if _kind(control).endswith("trigger_value"):  # a press of a button, which has no earlier value
+        if _kind(new).endswith("trigger_value"):  # a press of a button, which has no earlier value
             return False
-        return self.control == control or state._new_widget_state.get(control.id) in self.set_since
+        return self.control == new or state._new_widget_state.get(new.id) in self.set_since
 
 
 def _send_settings(params: "QueryParams") -> None:
@@ -262,18 +264,18 @@ def _send_settings(params: "QueryParams") -> None:
 
     It replaces `QueryParams._send_query_param_msg`.
     """
-    if not with_fallback(lambda: _tell_settings(params), otherwise=False):
+    if not with_fallback(lambda: _send_with_page(params), otherwise=False):
         _original["send"](params)
 
 
-def _tell_settings(params: "QueryParams") -> bool:
+def _send_with_page(params: "QueryParams") -> bool:
     """Send the browser the settings with the name of the page, and return true; do nothing outside a script."""
     context = script_context()
     if context is None:
         return False
     page: Mapping[str, Any] = context.pages_manager.get_pages().get(context.page_script_hash, {})
     context.query_string = urlencode(params._query_params, doseq=True)  # as the function that this one replaces does
-    if st.session_state.get(_UNSENT, True):  # `page_drawn` sends them
+    if st.session_state.get(_UNSENT, True):  # the first page of the visit is not drawn yet: `finish_page` sends them
         st.session_state[_UNSENT] = True
         return True
     message = import_module("streamlit.proto.ForwardMsg_pb2").ForwardMsg()
@@ -284,11 +286,11 @@ def _tell_settings(params: "QueryParams") -> bool:
     return True
 
 
-def _silent(change: Callable[..., None]) -> Callable[..., None]:
+def _without_sending(change: Callable[..., None]) -> Callable[..., None]:
     """Return a function that does the same as `change`, but sends the browser nothing.
 
-    change : a function of Streamlit that changes the settings of a page which is not open yet, as its first argument.
-    `page_begun` sends them when the page is open.
+    change : a function of Streamlit that changes its first argument, the settings of a page that is not open yet;
+    `begin_page` sends them when the page is open.
     """
 
     @wraps(change)
@@ -302,7 +304,8 @@ def _silent(change: Callable[..., None]) -> Callable[..., None]:
         params._send_query_param_msg = lambda: with_fallback(note, otherwise=None)
         try:
             change(params, *args)
-            with_fallback(lambda: params._query_params.pop(OF_PAGE, None), None)  # the page's name is no setting
+            # The page's name is no setting.
+            with_fallback(lambda: params._query_params.pop(OF_PAGE, None), otherwise=None)
         finally:
             del params._send_query_param_msg
 
@@ -324,8 +327,8 @@ def _with_settings(work: Callable[["QueryParams"], None]) -> None:
 def set_address(settings: Mapping[str, list[str]]) -> None:
     """Replace the settings in the address, before the running script draws its controls.
 
-    Streamlit's own functions refuse to set those of controls that were drawn before. A browser may name an address
-    again that it has replaced: by its button Back, or in a request from before it heard of the new one.
+    Streamlit's own functions refuse that once the controls were drawn, as they are when a browser comes back to an
+    address that was replaced: by its button Back, or in a request from before it heard of the new one.
     """
 
     def set_all(params: "QueryParams") -> None:
@@ -348,14 +351,14 @@ def draws_whole_page() -> bool:
     return with_fallback(is_whole, otherwise=False)
 
 
-def page_begun(path: str) -> None:
-    """Send the browser the settings of the page with the address `path`, if the previous page was another one."""
+def begin_page(path: str) -> None:
+    """Note that the page with the address `path` begins; send the browser its settings if another page was before."""
     if st.session_state.get(_PAGE, path) != path:
         _with_settings(lambda params: params._send_query_param_msg())
     st.session_state[_PAGE] = path
 
 
-def page_drawn(settings: Mapping[str, str | list[str]] | None = None, is_whole: bool = False) -> None:
+def finish_page(settings: Mapping[str, str | list[str]] | None = None, is_whole: bool = False) -> None:
     """Note the time at which the page has been drawn to its end, and correct the address if it has other settings.
 
     settings : the values of its controls that are not the default, by parameter of the address; None to leave the
@@ -434,7 +437,7 @@ def changed_alone(key: str) -> bool:
     return with_fallback(is_alone, otherwise=True)
 
 
-def differs(key: str, value: float | None) -> bool:
+def browser_has_other_number(key: str, value: float | None) -> bool:
     """Return true if the browser's last report of the control with this key has another number than `value`."""
 
     def number_differs() -> bool:
@@ -442,7 +445,7 @@ def differs(key: str, value: float | None) -> bool:
         if context is None:
             return False
         state = context.session_state._state
-        last = state._old_state.get(_SAID, {}).get(state._key_id_mapper.get_id_from_key(key))
+        last = state._old_state.get(_REPORTS, {}).get(state._key_id_mapper.get_id_from_key(key))
         return last is not None and _kind(last.control) == "double_value" and last.control.double_value != value
 
     return with_fallback(number_differs, otherwise=False)

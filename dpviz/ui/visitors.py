@@ -20,18 +20,18 @@ from weakref import WeakSet, WeakValueDictionary
 import streamlit as st
 from streamlit import runtime
 
-from dpviz.ui.components import script
+from dpviz.ui.components import declare_script
 from dpviz.ui.streamlit_patches import script_context, with_fallback
 
 GRACE = 10.0  # seconds without a connection after which a visitor has left; a reload takes two or three
 BEAT = 1.0  # seconds between two checks of a visitor without a connection
 # Share of the time for which Streamlit keeps a session, after which it is closed here: later, Streamlit has lost it.
-KEPT = 0.9
+CLOSE_SHARE = 0.9
 KEY = "visitor"  # session key of the visitor
 
 
-class Kept(Protocol):
-    """A run, as far as visitors know it: it goes on while its page is not drawn."""
+class VisitorRun(Protocol):
+    """A run, as far as this module knows it: it goes on while its page is not drawn."""
 
     @property
     def is_restorable(self) -> bool:
@@ -40,7 +40,7 @@ class Kept(Protocol):
     def abandon(self) -> None:
         """Stop it, because no page will show it any more."""
 
-    def let_go(self, tables: Collection[str]) -> None:
+    def forget_tables(self, tables: Collection[str]) -> None:
         """Forget the uploaded tables of these names."""
 
 
@@ -56,14 +56,14 @@ class Visitor:
 
     session: str
     name: str = field(default_factory=lambda: uuid4().hex)
-    runs: dict[str, Kept] = field(default_factory=dict)
+    runs: dict[str, VisitorRun] = field(default_factory=dict)
     notes: dict[str, object] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
     old_name: str = ""
-    _all: "WeakSet[Kept]" = field(default_factory=WeakSet)  # these runs, and older ones that pages still show
+    _all: "WeakSet[VisitorRun]" = field(default_factory=WeakSet)  # these runs, and older ones that pages still show
     _connection: object = None  # the connection over which the last page was drawn
 
-    def keep(self, key: str, run: Kept) -> None:
+    def keep(self, key: str, run: VisitorRun) -> None:
         """Remember a run, also in the session, in place of the last one with the same key."""
         st.session_state[key] = self.runs[key] = run
         self.lost.pop(key, None)
@@ -74,12 +74,12 @@ class Visitor:
         self.runs.pop(key, None)
         st.session_state.pop(key, None)
 
-    def forget(self, tables: Collection[str]) -> None:
+    def forget_tables(self, tables: Collection[str]) -> None:
         """Have all runs forget the tables of a file that the visitor has removed. tables : their names."""
         for run in self._all:
-            run.let_go(tables)
+            run.forget_tables(tables)
 
-    def leave(self) -> None:
+    def abandon_runs(self) -> None:
         """Stop the last run of every panel."""
         for run in tuple(self.runs.values()):
             run.abandon()
@@ -103,30 +103,30 @@ class Visitor:
         self.notes = old.notes | self.notes
         return True
 
-    def drawn(self) -> None:
+    def note_drawing(self) -> None:
         """Note that a page is being drawn for this visitor, so that the end of the connection will be noticed."""
         self._connection = _present_connection(self)
 
-    def look(self, connection: object, since: float | None = None) -> None:
+    def check_connection(self, connection: object, away_since: float | None = None) -> None:
         """Check a visitor whose connection has ended, every BEAT seconds, until a page is drawn over a new one.
 
         The runs are stopped after GRACE seconds without a connection. The session is closed, and the checks end, after
-        the share KEPT of the time for which Streamlit would keep it.
+        the share CLOSE_SHARE of the time for which Streamlit would keep it.
 
-        connection : the one that has ended. since : time of the first check without a connection; None if this is the
-        first, or if there was one at the last check. By the clock of Streamlit's event loop, in which this runs.
+        connection : the one that has ended. away_since : time of the first check without a connection, by the clock of
+        Streamlit's event loop, in which this runs; None if this is the first, or if there was one at the last check.
         """
         if self._connection is not connection:  # a page has been drawn over a new one
             return
         server, loop = runtime.get_instance(), asyncio.get_running_loop()
         if server.is_active_session(self.session):  # connected again, though no page has been drawn yet
-            since = None
-        elif since is None:
-            since = loop.time()
-        away = 0.0 if since is None else loop.time() - since
-        is_over = away >= KEPT * st.get_option("server.disconnectedSessionTTL")
-        if is_over or away >= GRACE:  # over sooner, if that option is short
-            self.leave()  # again at each check; a run that was stopped ignores it
+            away_since = None
+        elif away_since is None:
+            away_since = loop.time()
+        seconds_away = 0.0 if away_since is None else loop.time() - away_since
+        is_over = seconds_away >= CLOSE_SHARE * st.get_option("server.disconnectedSessionTTL")
+        if is_over or seconds_away >= GRACE:  # over sooner, if that option is short
+            self.abandon_runs()  # again at each check; a run that was stopped ignores it
         if is_over:
             self.runs = {}
             information = with_fallback(lambda: server._session_mgr.get_session_info(self.session), otherwise=None)
@@ -135,7 +135,7 @@ class Visitor:
                 information.session.session_state.clear()
             loop.call_soon(gc.collect)  # the objects of a session refer to one another in cycles
         else:
-            loop.call_later(BEAT, self.look, connection, since)
+            loop.call_later(BEAT, self.check_connection, connection, away_since)
 
 
 # The visitors by name, as long as their sessions exist. Process-wide on purpose: a tab that is loaded again, in a new
@@ -163,7 +163,7 @@ class _Connection:
 def _on_end(connection: _Connection) -> None:
     """Begin the checks of a visitor whose connection has ended."""
     with suppress(RuntimeError):  # no event loop here: the connection goes on, and the cache was cleared by hand
-        connection.visitor.look(connection)
+        connection.visitor.check_connection(connection)
 
 
 @st.cache_resource(scope="session", on_release=_on_end, show_spinner=False)
@@ -194,7 +194,7 @@ def sync_tab() -> None:
     }
     # The empty callbacks declare the values that the script reports.
     nothing = lambda: None  # noqa: E731
-    script("tab")(key=TAB, data=data, on_before_change=nothing, on_back_change=nothing, height=1)
+    declare_script("tab")(key=TAB, data=data, on_before_change=nothing, on_back_change=nothing, height=1)
 
 
 def _read_report(visitor: Visitor) -> None:

@@ -156,7 +156,9 @@ def _values(generator: np.random.Generator) -> tuple[ProblemSpecification, Table
 def _tuned(generator: np.random.Generator) -> tuple[ProblemSpecification, Tables]:
     model = _one(generator, list(tuning.MODELS))
     source = _one(generator, [tuning.DRAWN, *tuning.GENERATORS])
-    data = _specification(generator, tuning.drawn_for(model) if source == tuning.DRAWN else tuning.GENERATORS[source])
+    data = _specification(
+        generator, tuning.default_generator(model) if source == tuning.DRAWN else tuning.GENERATORS[source]
+    )
     return _specification(generator, tuning.MODELS[model], data=data), {}
 
 

@@ -20,9 +20,9 @@ def all_sections(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     """All sections of a page are drawn, below each other, so that a test can look at any of them, but for a sweep that
     is not open; all charts of the plan are in one tab. With the mark `one_section` it is as a visitor has it."""
     if request.node.get_closest_marker("one_section") is None:
-        bar = Panel.opened
+        bar = Panel.open_sections
 
-        def opened(panel: Panel, titles: Iterable[str], first: str = "") -> list[str]:
+        def open_sections(panel: Panel, titles: Iterable[str], first: str = "") -> list[str]:
             chosen = bar(panel, titles, first)
             every = panel.page != "planner"  # whose sections need the same names
             return [title for title in titles if title in chosen or (every and title != sections.SWEEP)]
@@ -30,7 +30,7 @@ def all_sections(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
         def tabs(small: Sequence[Chart], drawings: Iterator[Chart], key: str) -> dict[str, Callable[[], None]]:
             return {"Plan": lambda: plan.draw([*small, *drawings], key)}
 
-        monkeypatch.setattr(Panel, "opened", opened)
+        monkeypatch.setattr(Panel, "open_sections", open_sections)
         monkeypatch.setattr(plan, "tabs", tabs)
 
 

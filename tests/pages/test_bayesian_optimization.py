@@ -129,7 +129,7 @@ def test_the_page_itself_trains_only_what_is_quick_whatever_is_declared(
     run: Any = SimpleNamespace(experiment=experiment, plans=experiment.plans(), has_data=True)
     lane: Any = SimpleNamespace(iterations=[0, 1, 2])
     assert tuning_page._can_draw_process(run, arm, lane) is looks
-    assert tuning_page.PAGE.is_map(run) is (rows <= 50 and declared < 4e-3)
+    assert tuning_page.PAGE.has_map(run) is (rows <= 50 and declared < 4e-3)
 
 
 # ---------------------------------------------------------------------------------------------------- files of your own

@@ -75,7 +75,7 @@ def _worth(texts: list[str], deltas: list[float]) -> None:
     for text, delta in zip(texts, deltas, strict=True):
         experiment = Experiment.from_json(text)
         guarantee.show_cards(experiment, experiment.plans(), delta)
-        view.worth(experiment.budget, "replace-one", 1, delta)
+        view.show_worth(experiment.budget, "replace-one", 1, delta)
 
 
 def test_no_number_after_at_most_is_below_what_it_bounds() -> None:

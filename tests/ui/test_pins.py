@@ -122,7 +122,7 @@ def _removed() -> None:
     for run in st.session_state["runs"]:
         built = weakref.ref(run.problem)
         for names in (["c" * 32], list(run.tables)):
-            run.let_go(names)
+            run.forget_tables(names)
             gc.collect()
             found.append((run.has_data, built() is not None))
 

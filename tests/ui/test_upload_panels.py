@@ -526,6 +526,8 @@ def test_the_group_column_is_neither_target_nor_feature_and_many_groups_leave_a_
     page = Page("groups").upload(table("groups", 600).assign(region=names[np.minimum(np.arange(600) % 40, 29)]))
     page.choose(group="region").press("propose").press("fill")
     assert len(page.shares) == 20 and {"g29", "other"} <= set(page.shares)
+    page.members(("g29", 0.2), ("of no row", 0.1)).press("propose")
+    assert len(page.shares) == 20 and page.shares["g29"] == 0.2 and page.shares["of no row"] == 0.1
     page = Page("groups").upload(table().assign(sick=np.arange(60) % 2))
     assert page.nothing and page.said, "no column has groups"
 

@@ -75,13 +75,13 @@ class Run:
     def abandon(self) -> None:
         abandoned.append(weakref.ref(self))
 
-    def let_go(self, tables: Collection[str]) -> None: ...
+    def forget_tables(self, tables: Collection[str]) -> None: ...
 
 
 def page() -> None:
     """The script of the toy app."""
     visitor = visitors.current()
-    visitor.drawn()
+    visitor.note_drawing()
     if "toy_job" not in st.session_state:
         visitor.keep("toy_job", Run())
     here.append(weakref.ref(visitor))
@@ -126,7 +126,7 @@ def page_of_preset() -> None:
     """The script of a toy app whose controls set themselves in the address."""
     for name in "abc":
         st.query_params[name] = "1"
-    streamlit_patches.page_drawn(is_whole=True)
+    streamlit_patches.finish_page(is_whole=True)
 
 
 class Client(SessionClient):

@@ -117,9 +117,9 @@ def _certificate(panel: Panel, view: PlanView) -> None:
     plan, method = view.plans[arm.label], arm.algorithm
     assert isinstance(plan.facts, SmoothFacts) and isinstance(method, HeavyBall)
     steps = method.steps(plan.facts, plan.iterations)
-    step, momentum = float(steps.step_size[0]), float(steps.momentum[0])
+    step_size, momentum = float(steps.step_size[0]), float(steps.momentum[0])  # the same in all steps
     strong_convexity, smoothness = plan.facts.strong_convexity, plan.facts.smoothness
-    constants = (strong_convexity, smoothness, step, momentum)
+    constants = (strong_convexity, smoothness, step_size, momentum)
     was_requested = st.session_state.get(panel.key("certified")) == constants
     if not was_requested and not st.button("Look for a certificate (1-3 s)", key=panel.key("certify")):
         return
@@ -129,7 +129,7 @@ def _certificate(panel: Panel, view: PlanView) -> None:
         st.warning(
             f"At κ = {short(smoothness / strong_convexity)} and β = {short(momentum)} the matrix inequality has no "
             f"solution at any rate below 1. For a large κ it needs about β ≤ "
-            f"{short_down(max(0.0, 1 - step * smoothness / 2))}.",
+            f"{short_down(max(0.0, 1 - step_size * smoothness / 2))}.",
             title="No worst-case certificate",
         )
     else:

@@ -61,7 +61,7 @@ SMOOTHNESS = ("smoothness_source", "smoothness", "smoothness_cost")
 EXPANDER = "Model and clipping"
 
 
-def _loss(selection: problem_menu.Selection) -> problem_menu.Menu:
+def _loss_menu(selection: problem_menu.Selection) -> problem_menu.Menu:
     """Return the menu of losses for the selected data.
 
     A target with two classes allows all losses; a target that is a number, all but the logistic one. The two menus have
@@ -100,7 +100,7 @@ def _draw_smoothness(panel: Panel, cls: type[ProblemSpecification], _values: Map
 def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
     """Draw the button that computes L from the data, by an estimate or a release, and what it costs or has cost.
 
-    Returns the values of the problem's fields; without those of L as long as there is no L.
+    Returns the values of the problem's fields; without those of L as long as there is no value of L.
     """
     if draft.cls is Quadratic:
         return draft.values
@@ -112,49 +112,49 @@ def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
     source, value, budget = fields.get("smoothness_source"), fields.get("smoothness"), draft.budget.build()
     file = None if problem.public else upload_file.known_as(panel.page)
     about = problem.to_json()
-    purchase = PrivateFact(panel, "smoothness", symbol="ε_L", what="L", about=about, file=file)
+    fact = PrivateFact(panel, "smoothness", symbol="ε_L", what="L", about=about, file=file)
     if source == "estimated":
-        purchase.note_origin(value, cost=None)  # notes a value from a link as an estimate
+        fact.note_origin(value, cost=None)  # notes a value from a link as an estimate
         st.badge("estimated from the data: not private", icon=":material/visibility:", color="orange")
         compute = partial(planning.estimated_smoothness, problem, tables)
-        st.button("Estimate L", key=panel.key("estimate"), on_click=purchase.write, args=(None, compute))  # at no cost
+        st.button("Estimate L", key=panel.key("estimate"), on_click=fact.write, args=(None, compute))  # at no cost
     elif source == "released":
         cost = fields["smoothness_cost"]
         if cost is not None:
-            purchase.note_origin(value, cost)  # notes a value from a link as a release
+            fact.note_origin(value, cost)  # notes a value from a link as a release
         spend = planning.suggested_cost(budget) if cost is None else cost
-        purchase.offer_release(value, spend, partial(planning.release_smoothness, problem, spend, seed, tables))
+        fact.offer_release(value, spend, partial(planning.release_smoothness, problem, spend, seed, tables))
     if source in ("declared", "released") and value is not None:
-        fields = _by_origin(panel, purchase, fields, value)
+        fields = _by_origin(panel, fact, fields, value)
         source = fields["smoothness_source"]
-    purchase.say_error()
+    fact.say_error()
     is_counted = source == "released" and value is not None
     computed_value = value if source in ("estimated", "released") else None  # which may be for another problem
-    purchase.warn(is_counted, where="with L “Released privately”", value=computed_value)
+    fact.warn(is_counted, where="with L “Released privately”", value=computed_value)
     if fields and value is None:  # without fields, L follows from the ranges anyway
         st.caption("Until there is a value, the plan uses L from the ranges.")
         return other_fields
     return other_fields | fields
 
 
-def _by_origin(panel: Panel, purchase: PrivateFact, fields: dict[str, Any], value: float) -> dict[str, Any]:
+def _by_origin(panel: Panel, fact: PrivateFact, fields: dict[str, Any], value: float) -> dict[str, Any]:
     """Return the fields of L (its source, value and cost) by where the value came from, whatever source is selected.
 
     An estimate stays an estimate, although the visitor now calls it declared or released; a released value stays paid
     for; and a typed value is declared and costs nothing. The origin is drawn as a caption where it differs from the
     selected source.
     """
-    cost, source = purchase.cost_of(value), fields["smoothness_source"]
-    if purchase.is_estimate(value):
-        explain.mark_taken("this L", panel.key("knew_smoothness"), on_known=purchase.forget_origin, args=(value,))
+    cost, source = fact.cost_of(value), fields["smoothness_source"]
+    if fact.is_estimate(value):
+        explain.mark_taken("this L", panel.key("knew_smoothness"), on_known=fact.forget_origin, args=(value,))
         return {**fields, "smoothness_source": "estimated", "smoothness_cost": None}
     if cost is not None:
         if source == "declared":
             st.caption(f"This L was released: it stays paid for, with ε_L = {short_up(cost)}.")
         return {**fields, "smoothness_source": "released", "smoothness_cost": cost}
     if source == "declared":
-        purchase.note_declared(value)
-    elif purchase.is_typed(value):
+        fact.note_declared(value)
+    elif fact.is_typed(value):
         say_typed("L")
         return {**fields, "smoothness_source": "declared", "smoothness_cost": None}
     return fields
@@ -168,7 +168,7 @@ MENU = problem_menu.ProblemMenu(
         for name, cls in LOSSES.items()
     }
     | {QUADRATIC: problem_menu.ProblemEntry(Quadratic, f"{QUADRATIC}_", first=problem_menu.setting_names(Quadratic))},
-    menu=_loss,
+    menu=_loss_menu,
     sources={
         problem_menu.ANY: {
             **problem_menu.generators(table.GENERATORS),
@@ -196,20 +196,20 @@ class Theory:
     bounds : (T+1,) error bound after t = 0..T steps, of the private arms that have one.
     exact : (T+1,) expected error after t = 0..T steps, where the problem is a quadratic.
     by_horizon : k numbers of steps (k,), and the error bound (k,) at the end of a run of each number, whose steps spend
-    the whole budget together. without, without_horizon : labels of the private arms without a bound along the steps,
-    and of those that have one, but no quick one against T.
+    the whole budget together. without_bound : labels of the private arms without a bound along the steps.
+    without_quick_bound : labels of those that have one, but none against T that is quick to compute.
     start : upper bound on the excess loss before the first step; an error bound above it says nothing.
-    own : predicted error under the schedule that the user draws, next to other schedules; only of private arms with
-    such a schedule, None where nothing is known before a run.
+    comparisons : predicted error under the schedule that the user draws, next to other schedules; only of private arms
+    with such a schedule, None where nothing is known before a run.
     """
 
     bounds: Mapping[str, np.ndarray]
     exact: Mapping[str, np.ndarray]
     by_horizon: Mapping[str, tuple[np.ndarray, np.ndarray]]
-    without: tuple[str, ...]
-    without_horizon: tuple[str, ...]
+    without_bound: tuple[str, ...]
+    without_quick_bound: tuple[str, ...]
     start: float
-    own: Mapping[str, ScheduleComparison | None]
+    comparisons: Mapping[str, ScheduleComparison | None]
 
 
 class AcceleratedPage(FamilyPage):
@@ -226,8 +226,8 @@ class AcceleratedPage(FamilyPage):
 
     def predict(self, experiment: Experiment, plans: Mapping[str, Plan]) -> Theory:
         """Return what theory says about the error of each arm."""
-        bounds, exact, by_horizon, own = {}, {}, {}, {}
-        without, without_horizon = list[str](), list[str]()
+        bounds, exact, by_horizon, comparisons = {}, {}, {}, {}
+        without_bound, without_quick_bound = list[str](), list[str]()
         start = 0.0
         for arm in experiment.arms:
             label, method, plan = arm.label, arm.algorithm, plans[arm.label]
@@ -238,10 +238,10 @@ class AcceleratedPage(FamilyPage):
             if not plan.private:
                 continue
             if method.is_drawn:
-                own[label] = compare(method, plan)
+                comparisons[label] = compare(method, plan)
             bound = method.error_bound(plan)
             if bound is None:
-                without.append(label)
+                without_bound.append(label)
                 continue
             bounds[label] = bound
             # The chart goes on to twice the number of steps that is set, and to 200 at least.
@@ -250,15 +250,15 @@ class AcceleratedPage(FamilyPage):
                 horizons, end_bounds, _best = planning.bound_by_horizon(longer, plan.facts, plan.budget)
                 by_horizon[label] = horizons, end_bounds
             except UserError:  # no bound is quick to compute
-                without_horizon.append(label)
+                without_quick_bound.append(label)
         return Theory(
             bounds,
             exact,
             by_horizon,
-            without=tuple(without),
-            without_horizon=tuple(without_horizon),
+            without_bound=tuple(without_bound),
+            without_quick_bound=tuple(without_quick_bound),
             start=start,
-            own=own,
+            comparisons=comparisons,
         )
 
     def size_note(self, view: PlanView) -> str:
@@ -279,10 +279,12 @@ class AcceleratedPage(FamilyPage):
         yield page_plan.privacy_spent(view)
         predictions: Theory = view.theory
         condition = _condition(view)
-        no_bound = f" No bound is known for {', '.join(predictions.without)}." if predictions.without else ""
+        no_bound = (
+            f" No bound is known for {', '.join(predictions.without_bound)}." if predictions.without_bound else ""
+        )
         no_quick_bound = ""
-        if predictions.without_horizon:
-            no_quick_bound = f" Without a quick one: {', '.join(predictions.without_horizon)}."
+        if predictions.without_quick_bound:
+            no_quick_bound = f" Without a quick one: {', '.join(predictions.without_quick_bound)}."
         caption_by_step = f"{_bound_caption(view)} Above the error of the start it says nothing.{no_bound}"
         caption_by_horizon = (
             f"Error bound{condition}, where the whole budget is spread over T steps. T*: the best that is drawn; -opt "
@@ -299,7 +301,7 @@ class AcceleratedPage(FamilyPage):
     def chart_note(self, view: PlanView) -> str:
         """Return a sentence on the predicted error under the schedule that the user draws, of the first method that
         has one; "" if none has."""
-        sentences = _own_schedules(view)
+        sentences = _schedule_sentences(view)
         return sentences[0] if sentences else ""
 
     def draw_advice(self, view: PlanView) -> None:
@@ -313,18 +315,18 @@ class AcceleratedPage(FamilyPage):
         with st.container(horizontal=True, gap="small"):
             for name, knots in theory.SHAPES.items():
                 st.button(name, key=f"{self.prefix}_shape_{name}", on_click=self._take_shape, args=(knots,))
-        sentences = _own_schedules(view)
+        sentences = _schedule_sentences(view)
         if sentences:
             st.markdown(" ".join(sentences))
             # What follows is the same for all methods, which share problem, budget, noise and batches.
-            comparison = next(comparison for comparison in view.theory.own.values() if comparison is not None)
+            comparison = next(comparison for comparison in view.theory.comparisons.values() if comparison is not None)
             source = "Exact for this quadratic." if comparison.exact else _bound_caption(view)
             # The sentences call the third schedule "optimal" if that is proven, else "recommended".
             remark = "No schedule is known to be optimal with this noise and budget; the recommended one is a good one."
             if comparison.proven:
                 remark = "Optimal means: after the last step. On the way it may be far worse."
             st.caption(f"{source} {remark}")
-        unknown = [label for label, comparison in view.theory.own.items() if comparison is None]
+        unknown = [label for label, comparison in view.theory.comparisons.items() if comparison is None]
         if unknown:
             st.caption(f"Nothing is known of {', '.join(unknown)} before a run.")
 
@@ -477,10 +479,10 @@ def _handles(view: PlanView) -> dict[str, Any]:
     return {"knots": knots, "limit": theory.LIMIT, "power": power, "lines": lines}
 
 
-def _own_schedules(view: PlanView) -> list[str]:
+def _schedule_sentences(view: PlanView) -> list[str]:
     """Return a sentence for each method with a schedule that the user draws and with a prediction: its error under this
     schedule, under an even one, and under the optimal or recommended one."""
-    comparisons = {label: comparison for label, comparison in view.theory.own.items() if comparison is not None}
+    comparisons = {label: comparison for label, comparison in view.theory.comparisons.items() if comparison is not None}
     sentences = []
     for label, comparison in comparisons.items():
         quantity = "expected end" if comparison.exact else f"error bound{_condition(view)}"
@@ -521,11 +523,10 @@ def warn_of_guesses(trace: Trace, problem: LinearModel) -> None:
     A model counts as better if its median over the runs exceeds the guess by more than a margin.
     """
     guesses = {name: trace.guess(name) for name in trace.metrics}
-    recorded = [(name, *guess) for name, guess in guesses.items() if guess is not None]
+    recorded = [(name, guess) for name, guess in guesses.items() if guess is not None]
     if not recorded:
         return
-    # A metric, the metric of the guess that belongs to it, and its value; a problem has one guess at most.
-    name, guess_metric, guess_value = recorded[0]
+    name, (guess_metric, guess_value) = recorded[0]  # a problem has one metric with a guess at most
     is_share = guess_metric.better == "higher"
     sign = 1 if is_share else -1
     # The standard error of a share of n rows; for errors, which have no such law, a hundredth.

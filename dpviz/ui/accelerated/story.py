@@ -60,7 +60,7 @@ def _one_answer(epsilon: float) -> None:
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
-def _walked(epsilon: float) -> tuple[Animation, dict[str, float]]:
+def _walk_animation(epsilon: float) -> tuple[Animation, dict[str, float]]:
     """Return the animation of the runs downhill, and the median height above the lowest point at which the private arm
     and the reference end, by label.
 
@@ -95,7 +95,7 @@ def _every_step(epsilon: float) -> None:
     """Draw the animation of gradient descent with noise in every step, and where the runs end."""
     st.header("2. Noise on every step", anchor=False)
     st.markdown(f"Learning asks many questions: {story.WALK.iterations} noisy steps downhill share the budget.")
-    animation, end_heights = _walked(epsilon)
+    animation, end_heights = _walk_animation(epsilon)
     components.draw_cloud(
         "home_walk", clouds.animation_bytes(animation, style.NOT_PRIVATE[theme()], appearance.type_scale())
     )

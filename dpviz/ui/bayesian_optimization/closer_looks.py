@@ -86,36 +86,40 @@ def _steps(panel: Panel, view: PlanView) -> None:
         st.warning("The least curvature m is at most the largest, L.")
         return
     method, facts = forecast.method, forecast.facts
-    step = min(method.step_size, 1 / landscape.smoothness)  # the bounds hold for step sizes up to 1/L
+    step_size = min(method.step_size, 1 / landscape.smoothness)  # the bounds hold for step sizes up to 1/L
     uncertainty = planning.planned_uncertainty(method.bias_level, facts.d, prior_trace(facts, method))
     bias = planning.bias_bound(AMPLITUDE, uncertainty)  # AMPLITUDE: of the mean loss around the iterates, declared
     left, right = st.columns(2, gap="medium")
     with left:
-        charts.show(figures.bound_by_steps(forecast, landscape, step, bias), panel.key("chart_steps"))
+        charts.show(figures.bound_by_steps(forecast, landscape, step_size, bias), panel.key("chart_steps"))
     with right:
         st.subheader("At your settings", anchor=False)
-        _bounds_table(forecast, landscape, step, bias)
+        _bounds_table(forecast, landscape, step_size, bias)
 
 
-def _bounds_table(forecast: Forecast, landscape: Landscape, step: float, bias: float) -> None:
+def _bounds_table(forecast: Forecast, landscape: Landscape, step_size: float, bias: float) -> None:
     """Draw a table of bounds on steps, users and noise, and of where plain gradient steps end.
 
-    step : the step size η. bias : upper bound on the length of the bias of a step's gradient. The bounds are those of
-    `planning`; each holds except with probability ζ (`figures.FAILURE`).
+    step_size : the step size η. bias : upper bound on the length of the bias of a step's gradient. The bounds are those
+    of `planning`; each holds except with probability ζ (`figures.FAILURE`).
     """
     assert forecast.mu is not None
     method, facts, zeta = forecast.method, forecast.facts, figures.FAILURE
     users, published = planning.fewest_users(
         landscape, method.clip, method.iterations, forecast.mu, facts.d, bias, zeta
     )
-    noise, count = forecast.noise, method.iterations
+    noise, steps = forecast.noise, method.iterations
     rows = {  # two titles look the same: the second has a space at its end
-        "Best number of steps T*": planning.best_steps(landscape, step, method.clip, facts.n, forecast.mu, facts.d),
+        "Best number of steps T*": planning.best_steps(
+            landscape, step_size, method.clip, facts.n, forecast.mu, facts.d
+        ),
         "Users that keep every step in the ball": users,
         "the same, with the published constant": published,
-        "Noise that no step exceeds, in 95 % of runs": planning.noise_radius(noise, facts.d, count, zeta),
-        "the same, with the published constant ": planning.published_radius(noise, facts.d, count, zeta),
-        "Where plain steps end up, per setting": math.sqrt(planning.noise_floor(step, landscape.smoothness, noise)),
+        "Noise that no step exceeds, in 95 % of runs": planning.noise_radius(noise, facts.d, steps, zeta),
+        "the same, with the published constant ": planning.published_radius(noise, facts.d, steps, zeta),
+        "Where plain steps end up, per setting": math.sqrt(
+            planning.noise_floor(step_size, landscape.smoothness, noise)
+        ),
         "Bias that is planned": bias,
     }
     table = [{"What": name, "Value": float(value)} for name, value in rows.items()]

@@ -60,7 +60,7 @@ GENERATORS: Mapping[str, type[DatasetSpecification]] = {
 NOISY = tuple(control.name for control in TuningSpecification.controls() if control.name.startswith("observation"))
 
 
-def drawn_for(model: str) -> type[DatasetSpecification]:
+def default_generator(model: str) -> type[DatasetSpecification]:
     """Return the class that generates the default data of a model. model : its name in MODELS."""
     return type(MODELS[model].model_fields["data"].default)
 
@@ -77,7 +77,7 @@ MENU = ProblemMenu(
     },
     menu=Menu("model", "What is tuned", {name: cls.title for name, cls in MODELS.items()}, "scales", texts.MODEL_HELP),
     sources={
-        name: {DRAWN: Source("Drawn for it", drawn_for(name), prefix=f"{name}_{DRAWN}_")}
+        name: {DRAWN: Source("Drawn for it", default_generator(name), prefix=f"{name}_{DRAWN}_")}
         | generators(GENERATORS)
         | {UPLOAD: Source("Your own file", upload=table.uploaded_with_users)}
         for name in MODELS
@@ -186,7 +186,7 @@ class TuningPage(FamilyPage):
 
     # ---------------------------------------------------------------------------------------------------- during a run
 
-    def is_map(self, planned: PlanView | Run) -> bool:
+    def has_map(self, planned: PlanView | Run) -> bool:
         """Return true if a map of the loss can be drawn: over two settings, with public data and quick trainings."""
         facts = facts_of(planned)
         return planned.experiment.problem.public and facts.d == 2 and MIN_POINTS**2 * facts.training_seconds < GROUND
@@ -262,7 +262,7 @@ class TuningPage(FamilyPage):
 
         The further arguments, the axes of the runs, do not matter.
         """
-        return _ground(run) if self.is_map(run) else None
+        return _ground(run) if self.has_map(run) else None
 
     # ----------------------------------------------------------------------------------------------------- after a run
 
@@ -280,10 +280,10 @@ class TuningPage(FamilyPage):
             _paths(panel, run, trace)
         if run.job.active:
             return drawings
-        arm = _gibo(run, trace)
+        arm = _first_gibo(run, trace)
         left, right = st.columns(2, gap="medium")
         with left:
-            _incumbent(panel, run, trace)
+            _released_settings(panel, run, trace)
         if arm is not None and diagnostics and _can_draw_process(run, arm, trace.arm_traces[arm.label]):
             with right:
                 _process(panel, run, trace, arm)
@@ -294,7 +294,7 @@ class TuningPage(FamilyPage):
 
         It reads the raw data, so it is drawn with diagnostics only.
         """
-        arm = _gibo(run, trace)
+        arm = _first_gibo(run, trace)
         if not diagnostics or arm is None:
             return
         shares = trace.arm_traces[arm.label].last("internal_clipped_share")
@@ -343,7 +343,7 @@ def _ground(run: Run) -> Ground:
 # ---------------------------------------------------------------------------------------------------------- the results
 
 
-def _gibo(run: Run, trace: Trace) -> Arm | None:
+def _first_gibo(run: Run, trace: Trace) -> Arm | None:
     """Return the first arm with a private DP-GIBO that has taken a step, as its recorded path shows; else None."""
     for arm in run.experiment.arms:
         is_private_gibo = isinstance(arm.algorithm, Gibo) and not arm.reference
@@ -354,7 +354,7 @@ def _gibo(run: Run, trace: Trace) -> Arm | None:
 
 def _signal(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Charts:
     """Draw the length of the first DP-GIBO's gradient in each step, next to its noise and bias; return the chart."""
-    arm = _gibo(run, trace)
+    arm = _first_gibo(run, trace)
     if arm is None:
         return []
     plan, experiment = run.plans[arm.label], run.experiment
@@ -379,8 +379,8 @@ def _paths(panel: Panel, run: Run, trace: Trace) -> None:
         return
     st.subheader("Where did the settings go?", anchor=False)
     row = st.container(horizontal=True)
-    across = _setting(row, panel, facts, "path_0", default=0, title="Across")
-    up = _setting(row, panel, facts, "path_1", default=1, title="Up")
+    across = _setting_menu(row, panel, facts, "path_0", default=0, title="Across")
+    up = _setting_menu(row, panel, facts, "path_1", default=1, title="Up")
     is_private = [arm_trace.private for arm_trace in arm_traces.values()]
     privacy = explain.release_sentence(experiment, experiment.replicates, sum(is_private))
     if not all(is_private):
@@ -389,7 +389,7 @@ def _paths(panel: Panel, run: Run, trace: Trace) -> None:
     charts.show_captioned(chart, panel.key("chart_paths"))
 
 
-def _setting(
+def _setting_menu(
     container: st.delta_generator.DeltaGenerator, panel: Panel, facts: TuningFacts, name: str, default: int, title: str
 ) -> int:
     """Draw a menu of the d settings in a container; return the index of the selected one.
@@ -427,7 +427,7 @@ def _process(panel: Panel, run: Run, trace: Trace, arm: Arm) -> None:
     last = arm_trace.iterations[-1]
     st.subheader("What does the process see?", anchor=False)
     row = st.container(horizontal=True)
-    setting = _setting(row, panel, facts, "along", default=0, title="Along")
+    setting = _setting_menu(row, panel, facts, "along", default=0, title="Along")
     step = 1
     if last > 1:  # a slider needs two values at least
         key = panel.key(f"along_step_{last}")
@@ -452,7 +452,7 @@ def _curve(about: str, method: str, path: np.ndarray, setting: int, _run: Run) -
     return slice_along(problem, Gibo.from_json(method), path, setting)
 
 
-def _incumbent(panel: Panel, run: Run, trace: Trace) -> None:
+def _released_settings(panel: Panel, run: Run, trace: Trace) -> None:
     """Draw what one run of each private method releases: the settings where it ended, in their natural units."""
     facts, problem = facts_of(run), run.experiment.problem
     assert isinstance(problem, TuningSpecification)

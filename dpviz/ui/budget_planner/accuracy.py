@@ -40,7 +40,7 @@ def bounds() -> Mapping[str, type[ErrorBound]]:
     return {cls.kind.rpartition(".")[2]: cast(type[ErrorBound], cls) for cls in registered(ErrorBound)}
 
 
-def _method() -> Control:
+def _method_control() -> Control:
     """Return the control that chooses among the error bounds."""
     titles = {name: cls.title for name, cls in bounds().items()}
     return Control("method", "Algorithms", "Whose error bound is used.", next(iter(titles)), str, options=titles)
@@ -75,7 +75,7 @@ def answer(
     wanted : the largest acceptable error. head : container for the answer. by_rows : true to draw the rows needed.
     The method and its constants are those of the controls in `show_required_budget`, which may not be drawn.
     """
-    name = panel.peek(_method(), "method")
+    name = panel.peek(_method_control(), "method")
     cls = bounds()[name]
     with head:
         try:  # the noise of a step is drawn also where no bound is known
@@ -174,7 +174,7 @@ def show_required_budget(panel: Panel, means: NoisyMeans, target: float, delta: 
     st.caption(texts.ACCURACY)
     left, right = st.columns([2, 3], gap="large")
     with left:
-        name = panel.control(_method(), "method")
+        name = panel.control(_method_control(), "method")
         cls = bounds()[name]
         names = {key: currency.name for key, currency in CURRENCIES.items()}
         currency = panel.choice("error_currency", "Currency of the answer", names, "pure", texts.CURRENCY_HELP)

@@ -82,7 +82,7 @@ COUNTINGS = {"opendp": "OpenDP's", "dpviz": "dpviz's"}
 SYMBOLS = {"laplace": "Laplace, b", "gaussian": "Gaussian, σ", "selection": "Selection, Δ/η"}
 
 
-class Names(File):
+class NamesOnlyFile(File):
     """A file of which no cell is shown; one column is enough."""
 
     min_columns = 1
@@ -126,9 +126,9 @@ def show_plan(
     downloads.analyses(
         panel.page,
         plan,
-        partial(export.of_analyses, plan, budget, delta, relative=wanted),
-        lambda: to_report(plan, budget, delta, relative=wanted, day=date.today().isoformat()),
-        lambda: program,
+        notebook=partial(export.of_analyses, plan, budget, delta, relative=wanted),
+        report=lambda: to_report(plan, budget, delta, relative=wanted, day=date.today().isoformat()),
+        program=lambda: program,
     )
     return figures, _releases(plan, budget)
 
@@ -216,20 +216,20 @@ def _plan(means: NoisyMeans, rows: Sequence[Row], settings: Mapping[str, str]) -
     ).build()
 
 
-def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, relative: float, question: str) -> Charts:
+def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, wanted: float, question: str) -> Charts:
     """Draw a sentence that says if the budget is enough, and the chart that answers the question.
 
-    relative : the largest acceptable error, as a share, of those statistics for which none is declared. The rows that a
+    wanted : the largest acceptable error, as a share, of those statistics for which none is declared. The rows that a
     count needs are those it counts, which only the data know; so it has no verdict. Other statistics need rows of the
     table.
     """
-    planned, percent = plan.planned(budget), short(100 * relative)
+    planned, percent = plan.planned(budget), short(100 * wanted)
     by_share = [p for p in planned if p.statistic.accepted_error is None]
-    needed = [(p.statistic, p.rows_needed(relative)) for p in by_share]
+    needed = [(p.statistic, p.rows_needed(wanted)) for p in by_share]
     # The rows that a count needs (its unit is "rows") are rows that it counts, never more than all.
     too_few = [f"“{escape_name(s.name)}” {count:,}" for s, count in needed if count > plan.rows]
     counts = [f"“{escape_name(s.name)}” {count:,}" for s, count in needed if s.unit == "rows" and count <= plan.rows]
-    accepted = zip(planned, plan.accepted_errors(relative), strict=True)
+    accepted = zip(planned, plan.accepted_errors(wanted), strict=True)
     too_far = [
         f"“{escape_name(p.statistic.name)}” is off by up to {short_up(p.error)}, not {short(error)}"
         for p, error in accepted
@@ -248,10 +248,10 @@ def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, relative: float,
     if counts:
         verdict += f" Counts need: {', '.join(counts)}."
     with suppress(UserError):
-        smallest = smallest_budget(plan, plan.accepted_errors(relative), budget)
+        smallest = smallest_budget(plan, plan.accepted_errors(wanted), budget)
         has_counts = any(p.statistic.unit == "rows" for p in by_share)
         reference = " (counts: in % of all rows)" if has_counts else ""
-        verdict += f" The least for it{reference} is {_size(smallest)}, in the best shares."
+        verdict += f" The least for it{reference} is {_budget_text(smallest)}, in the best shares."
     st.markdown(verdict)
     if question == "error":
         errors = planner_view.by_name((p.statistic.name, 100 * p.relative_error) for p in planned)
@@ -265,7 +265,7 @@ def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, relative: float,
         )
     if question == "sources":
         return _show_sources(panel, planned)
-    bars = planner_view.by_name((p.statistic.name, float(p.rows_needed(relative))) for p in planned)
+    bars = planner_view.by_name((p.statistic.name, float(p.rows_needed(wanted))) for p in planned)
     return planner_view.chart(
         "analyses",
         planner_figures.bars(bars, "Rows needed"),
@@ -304,11 +304,11 @@ def _show_sources(panel: Panel, planned: Sequence[PlannedStatistic]) -> Charts:
     )
 
 
-def _show_smallest(panel: Panel, table: EditedTable, plan: Analyses, budget: Budget, relative: float) -> None:
+def _show_smallest(panel: Panel, table: EditedTable, plan: Analyses, budget: Budget, wanted: float) -> None:
     """Draw the smallest budget for the accepted errors, with a button that takes it, and where more stops paying."""
     control = budget.controls()[0]  # of the amount
     try:
-        smallest = smallest_budget(plan, plan.accepted_errors(relative), budget)
+        smallest = smallest_budget(plan, plan.accepted_errors(wanted), budget)
     except UserError as error:
         st.caption(escape_sentence(str(error)))
         return
@@ -324,7 +324,7 @@ def _show_smallest(panel: Panel, table: EditedTable, plan: Analyses, budget: Bud
         )
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(
-            f"The errors that you accept need **{_size(smallest)}**, in the best shares.{more}", width="stretch"
+            f"The errors that you accept need **{_budget_text(smallest)}**, in the best shares.{more}", width="stretch"
         )
         st.button(
             f"Take {control.symbol} = {short(smallest.budget.limit)} and its shares",
@@ -334,17 +334,17 @@ def _show_smallest(panel: Panel, table: EditedTable, plan: Analyses, budget: Bud
         )
 
 
-def _size(smallest: Smallest) -> str:
+def _budget_text(smallest: Smallest) -> str:
     """Return the smallest budget as text; where it is the lower end of its range, a smaller one may be enough."""
     control, limit = smallest.budget.controls()[0], smallest.budget.limit  # the first is that of the amount
     size = f"{control.symbol} = {short(limit)}"
     return f"at most {size}" if limit == control.low else size
 
 
-def _take(panel: Panel, table: EditedTable, name: str, smallest: Smallest) -> None:
+def _take(panel: Panel, table: EditedTable, amount: str, smallest: Smallest) -> None:
     """Put the smallest budget and the noise of its plan into their controls, and its shares into the table; for
-    callbacks."""
-    panel.set_values({name: smallest.budget.limit, SETTINGS["noise"]: smallest.plan.noise})
+    callbacks. amount : name of the budget's control."""
+    panel.set_values({amount: smallest.budget.limit, SETTINGS["noise"]: smallest.plan.noise})
     position = COLUMNS.index(SHARE)
     weights = (float(f"{statistic.weight:.6g}") for statistic in smallest.plan.statistics)  # short in a link
     rows = table.rows(is_open=False)
@@ -377,7 +377,7 @@ def _take_columns(panel: Panel, table: EditedTable) -> None:
     """
     with st.expander("Take columns from a file", icon=":material/upload_file:"):
         st.markdown(texts.FROM_A_FILE)
-        file = choose_file(panel.page, Names)
+        file = choose_file(panel.page, NamesOnlyFile)
         if file is None:
             return
         is_proposing = st.toggle(
@@ -385,7 +385,7 @@ def _take_columns(panel: Panel, table: EditedTable) -> None:
             key=panel.key("columns_values"),
             help=texts.PROPOSE_HELP,
             on_change=read_again,
-            args=(panel.page, Names),
+            args=(panel.page, NamesOnlyFile),
         )
         if not is_proposing:
             file.frame = file.frame[[]]  # forget the values before the page shows anything of the file
@@ -425,14 +425,16 @@ def columns_of(file: File) -> dict[str, str]:
     In a file without a header such a name is a value of the first row, which may be private.
     """
     names = [column.name for column in file.columns]
-    is_value = re.compile(r"[\d\s.,:/+-]*").fullmatch
-    return {f"Column {position}" if is_value(name) else name: name for position, name in enumerate(names, 1)}
+    number_or_date = re.compile(r"[\d\s.,:/+-]*")
+    return {
+        f"Column {position}" if number_or_date.fullmatch(name) else name: name for position, name in enumerate(names, 1)
+    }
 
 
 def _add(panel: Panel, table: EditedTable, analyses: Sequence[tuple[str, str, str]], rows: int | None) -> None:
     """Add analyses, each a name, a kind and a line, and set the number of rows unless that is None; for callbacks.
 
-    The ranges stay empty: they must not be read from the file.
+    The share is 1. All other cells stay empty: ranges must not be read from the file.
     """
     table.add([(*analysis, None, None, None, None, 1.0, None, None, None) for analysis in analyses])
     panel.set_values({"columns": []} if rows is None else {"rows": rows, "columns": []})
@@ -449,7 +451,7 @@ def _know(table: EditedTable) -> None:
     )
 
 
-def _show_details(plan: Analyses, budget: Budget, delta: float, relative: float) -> None:
+def _show_details(plan: Analyses, budget: Budget, delta: float, wanted: float) -> None:
     """Draw the numbers of every analysis, how far one row moves it, the cost of all together, and a program."""
     planned = plan.planned(budget)
     show_table(
@@ -466,8 +468,8 @@ def _show_details(plan: Analyses, budget: Budget, delta: float, relative: float)
                 "Sensitivity": [p.sensitivity for p in planned],
                 "Share": [p.share.fraction for p in planned],
                 "Costs": [described(p.event) for p in planned],
-                "Rows needed": [float(p.rows_needed(relative)) for p in planned],  # may exceed 64 bits
-                "for an error of": [f"{short(100 * relative)} % of {p.statistic.reference_name}" for p in planned],
+                "Rows needed": [float(p.rows_needed(wanted)) for p in planned],  # may exceed 64 bits
+                "for an error of": [f"{short(100 * wanted)} % of {p.statistic.reference_name}" for p in planned],
                 "Asked": [p.statistic.description for p in planned],
             }
         ),
@@ -496,7 +498,8 @@ def _show_details(plan: Analyses, budget: Budget, delta: float, relative: float)
 
 
 def _show_program(panel: Panel, plan: Analyses, budget: Budget, delta: float) -> str:
-    """Draw the program that releases the plan with OpenDP, and whose count of the loss it meets; return it."""
+    """Draw the program that releases the plan with OpenDP, and the choice by whose count of the privacy loss it meets
+    the budget; return the program."""
     st.subheader("Release it with OpenDP", anchor=False)
     counting: opendp.Counting = "opendp"
     if not isinstance(budget, GaussianDP):
@@ -514,7 +517,7 @@ def _table(panel: Panel) -> EditedTable:
         panel,
         "analyses",
         column_configs(TABLES["analyses"], kind={"options": [*KINDS]}),
-        numbers=COLUMNS[3:],
+        numbers=COLUMNS[3:],  # those behind name, kind and line
         start=DEFAULT,
         alt="The analyses: name, kind, declared column, condition or bins, declared range, bins, level, share, error "
         "you accept, typical value, spread",

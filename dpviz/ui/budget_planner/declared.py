@@ -111,8 +111,11 @@ def _split(text: str, separator: re.Pattern[str], max_splits: int = 0) -> list[s
     max_splits : number of separators, from the first, at which it is split at most; 0 for all.
     """
     spans = [match.span() for match in separator.finditer(_masked(text))][: max_splits or None]
-    begins, ends = [0, *(end for _, end in spans)], [*(start for start, _ in spans), len(text)]
-    return [text[begin:end] for begin, end in zip(begins, ends, strict=True)]
+    parts, begin = [], 0
+    for separator_start, separator_end in spans:
+        parts.append(text[begin:separator_start])
+        begin = separator_end
+    return [*parts, text[begin:]]
 
 
 def _masked(text: str) -> str:

@@ -45,15 +45,15 @@ class EditedTable:
         if is_open:
             rows = self._edit()
         else:  # those of the session, or else of the address
-            rows = st.session_state.get(self._last)
+            rows = st.session_state.get(self._rows_key)
             if rows is None and self.key in st.query_params:
                 frame = self._from_address()
                 rows = [tuple(_plain(value) for value in row) for row in frame.itertuples(index=False)]
         if rows is None:
             return [*self.start]
-        if rows != st.session_state.get(self._last, rows):  # the visitor has edited them
+        if rows != st.session_state.get(self._rows_key, rows):  # the visitor has edited them
             self._remember()
-        st.session_state[self._last] = rows
+        st.session_state[self._rows_key] = rows
         if is_open:
             self._draw_buttons(rows)
         self._write(rows)
@@ -62,7 +62,7 @@ class EditedTable:
     def add(self, rows: Sequence[Row]) -> None:
         """Put rows below the present ones, or in place of `start`; for callbacks."""
         added = [tuple(clean_cell(cell) for cell in row) for row in rows]
-        old = st.session_state.get(self._last, [])
+        old = st.session_state.get(self._rows_key, [])
         self.replace([*old, *added] if old != [*self.start] else added)
 
     @property
@@ -71,12 +71,12 @@ class EditedTable:
         return self.panel.key(self.name)
 
     @property
-    def _last(self) -> str:
+    def _rows_key(self) -> str:
         """Key of the last rows in the session."""
         return f"{self.key}_rows"
 
     @property
-    def _row(self) -> str:
+    def _row_key(self) -> str:
         """Key of the menu of rows."""
         return f"{self.key}_row"
 
@@ -98,14 +98,14 @@ class EditedTable:
                 "Row",
                 range(len(rows)),
                 format_func=lambda index: f"{index + 1}. {rows[index][0] or ''}",
-                key=self._row,
+                key=self._row_key,
                 disabled=not rows,
                 width=220,
             )
             for label, icon, change, is_possible in (
                 ("Duplicate", ":material/content_copy:", self._duplicate, bool(rows) and len(rows) < MAX_ROWS),
                 ("Remove", ":material/delete:", self._remove, bool(rows)),
-                ("Undo", ":material/undo:", self._undo, self._history in st.session_state),
+                ("Undo", ":material/undo:", self._undo, self._history_key in st.session_state),
             ):
                 st.button(
                     label,
@@ -119,13 +119,13 @@ class EditedTable:
     def _duplicate(self, row: int) -> None:
         """Put a copy of the row with this index below it; for callbacks. Its name fits into the 60 characters of a
         name."""
-        rows = st.session_state[self._last]
+        rows = st.session_state[self._rows_key]
         copies = [(f"{name or '':.53} (copy)".strip(), *rest) for name, *rest in rows[row : row + 1]]
         self.replace([*rows[: row + 1], *copies, *rows[row + 1 :]])
 
     def _remove(self, row: int) -> None:
         """Remove the row with this index; for callbacks."""
-        rows = st.session_state[self._last]
+        rows = st.session_state[self._rows_key]
         self.replace([*rows[:row], *rows[row + 1 :]])
 
     def _undo(self, _: int | None) -> None:
@@ -133,28 +133,28 @@ class EditedTable:
 
         The button works even if all is undone, and then says so: a disabled one loses the focus of the keyboard.
         """
-        history = st.session_state[self._history]
+        history = st.session_state[self._history_key]
         if history:
             self.replace(history[-1])  # adds the present rows to the history, which the next line undoes
-            st.session_state[self._history] = history[:-1]
+            st.session_state[self._history_key] = history[:-1]
         else:
             st.toast("All changes are undone.")
 
     def replace(self, rows: Sequence[Row]) -> None:
         """Put `rows` in place of the present ones, into a new editor; for callbacks."""
         self._remember()
-        st.session_state[self._last] = [*rows]
+        st.session_state[self._rows_key] = [*rows]
         st.session_state[f"{self.key}_edition"] = st.session_state.get(f"{self.key}_edition", 0) + 1
         if rows:  # the menu of rows shows the new name of its row only if its value is set
-            st.session_state[self._row] = min(st.session_state.get(self._row) or 0, len(rows) - 1)
+            st.session_state[self._row_key] = min(st.session_state.get(self._row_key) or 0, len(rows) - 1)
 
     def _remember(self) -> None:
         """Add the last rows to the history of Undo."""
-        history = st.session_state.get(self._history, [])
-        st.session_state[self._history] = [*history, st.session_state.get(self._last, [])][-MAX_UNDO:]
+        history = st.session_state.get(self._history_key, [])
+        st.session_state[self._history_key] = [*history, st.session_state.get(self._rows_key, [])][-MAX_UNDO:]
 
     @property
-    def _history(self) -> str:
+    def _history_key(self) -> str:
         """Key of the earlier versions of the rows in the session, the oldest first."""
         return f"{self.key}_history"
 
@@ -162,13 +162,14 @@ class EditedTable:
         """Draw the editor; return its rows."""
         # Added rows need a new editor: an editor keeps its edits as changes to the rows that it began with.
         edition = st.session_state.get(f"{self.key}_edition", 0)
-        base, editor = f"{self.key}_base", f"{self.key}_table_{edition}" if edition else f"{self.key}_table"
-        if editor not in st.session_state:  # an editor that was closed has lost its edits: begin with the last rows
-            last = st.session_state.get(self._last)
-            st.session_state[base] = self._from_address() if last is None else self._frame(last)
+        editor_key = f"{self.key}_table_{edition}" if edition else f"{self.key}_table"
+        base_key = f"{self.key}_base"  # of the rows that the editor began with
+        if editor_key not in st.session_state:  # one that was closed has lost its edits: begin with the last rows
+            last_rows = st.session_state.get(self._rows_key)
+            st.session_state[base_key] = self._from_address() if last_rows is None else self._frame(last_rows)
         edited = st.data_editor(
-            st.session_state[base],
-            key=editor,
+            st.session_state[base_key],
+            key=editor_key,
             num_rows="dynamic",
             hide_index=True,
             column_config=dict(self.columns),

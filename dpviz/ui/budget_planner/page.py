@@ -94,7 +94,7 @@ class _Planner(PageBody):
         with draw_errors(head):
             self.panel.check()
             budget, means = self.budget.build(), self.means.build()
-        foot = head
+        foot = head  # after a mistake there is no answer, below which it would be
         if budget is not None and means is not None:
             with head:
                 self.panel.hidden_heading("The answer")
@@ -102,8 +102,8 @@ class _Planner(PageBody):
                 foot = st.container(horizontal=True, vertical_alignment="center")
             with below:
                 planned = self._sections(means, budget, answer)
-            is_of_means = self.about != "statistics"
-            relation = means.relation if is_of_means else analyses.relation(self.panel)  # of the answer
+            is_about_means = self.about != "statistics"
+            relation = means.relation if is_about_means else analyses.relation(self.panel)  # of the answer
             protects = protected_change(relation, means.rows_per_person)
             if planned is not None:  # the releases of the open section, which may be others than those of the answer
                 protects = planned.protects
@@ -138,8 +138,8 @@ class _Planner(PageBody):
         max_error = float(self.wanted[analyses.WANTED.name] or 0.0)  # `or` for the type checker: `check` refuses None
         question = self.question
         head = answer if self.about == "statistics" else None  # place of the answer if it is about the analyses
-        of_means = view.releases_of_means(means, budget)
-        planned: Releases | None = of_means
+        means_releases = view.releases_of_means(means, budget)
+        planned: Releases | None = means_releases
 
         def section(draw: Callable[[], Planned], otherwise: Releases | None = None) -> Callable[[], None]:
             """Return a section of the charts that `draw` returns with the releases that they are about.
@@ -163,11 +163,13 @@ class _Planner(PageBody):
         # Only the open section is called, and so decides on `planned`.
         parts: dict[str, Callable[[], None]] = {
             ANALYSES: section(lambda: analyses.show_plan(panel, means, budget, delta, max_error, head, question)),
-            SOLVED: section(lambda: self._solve(means, budget, max_error), otherwise=of_means),
+            SOLVED: section(lambda: self._solve(means, budget, max_error), otherwise=means_releases),
             "What it is worth": section(
-                lambda: self._worth(means, budget), otherwise=None if self.about == "statistics" else of_means
+                lambda: self._worth(means, budget), otherwise=None if self.about == "statistics" else means_releases
             ),
-            "Accounting": section(lambda: (tabs.savings(means, budget, delta), of_means), otherwise=of_means),
+            "Accounting": section(
+                lambda: (tabs.savings(means, budget, delta), means_releases), otherwise=means_releases
+            ),
             "Split a budget": section(lambda: tabs.split(panel, means, budget, delta)),
             "Background": lambda: explain.theory("planner", privacy),
         }
@@ -184,35 +186,35 @@ class _Planner(PageBody):
 
     def _solve(self, means: NoisyMeans, budget: Budget, max_error: float) -> Planned:
         """Draw the choice of what is solved for, and the solution; return its charts and the releases."""
-        panel, of_means = self.panel, view.releases_of_means(means, budget)
+        panel, means_releases = self.panel, view.releases_of_means(means, budget)
         name = panel.choice("solve", "Solve for", SOLVE, "noise", texts.SOLVE_HELP)
         if name == "budget":  # the budget is the solution, so nothing is planned under that of the page
             return accuracy.show_required_budget(panel, means, max_error, self.delta), None
         if name == "noise":
-            return tabs.show_noise(means, budget), of_means
+            return tabs.show_noise(means, budget), means_releases
         if name == "people":
-            return tabs.people(panel, means), of_means
+            return tabs.people(panel, means), means_releases
         if name == "dpsgd":
-            return tabs.trainers(panel, means, budget, self.delta), of_means
+            return tabs.trainers(panel, means, budget, self.delta), means_releases
         if name == "search":
             trainings, held_out = panel.number(tabs.TRAININGS, "trainings"), panel.number(tabs.HELD_OUT, "held_out")
             panel.check()  # raises if one of them is empty, so `or` is for the type checker
-            return tabs.price_of_search(means, budget, int(trainings or 2), int(held_out or 1)), of_means
+            return tabs.price_of_search(means, budget, int(trainings or 2), int(held_out or 1)), means_releases
         target = panel.number(tabs.TARGET, "target", empty="half of the present noise")  # for "steps" and "rows"
         panel.check()
         if name == "rows":
-            return tabs.rows(means, budget, target), of_means
-        of_target = view.releases_of_means(means, budget, tabs.target_noise(means, budget, target))
-        return tabs.given_noise(means, budget, self.delta, target), of_target
+            return tabs.rows(means, budget, target), means_releases
+        target_releases = view.releases_of_means(means, budget, tabs.target_noise(means, budget, target))
+        return tabs.given_noise(means, budget, self.delta, target), target_releases
 
     def _worth(self, means: NoisyMeans, budget: Budget) -> Planned:
         """Draw what the guarantee is worth, and where others stand; return its charts, and the page's releases."""
-        is_of_means = self.about != "statistics"
+        is_about_means = self.about != "statistics"
         releases = (
-            view.releases_of_means(means, budget) if is_of_means else analyses.releases(self.panel, means, budget)
+            view.releases_of_means(means, budget) if is_about_means else analyses.releases(self.panel, means, budget)
         )
-        relation = means.relation if is_of_means else analyses.relation(self.panel)
-        view.worth(budget, relation, means.rows_per_person, self.delta)
+        relation = means.relation if is_about_means else analyses.relation(self.panel)
+        view.show_worth(budget, relation, means.rows_per_person, self.delta)
         return view.show_deployments(budget, self.delta), releases
 
     def _open(self) -> None:

@@ -28,7 +28,7 @@ from dpviz.specification import Control
 from dpviz.ui import explain
 from dpviz.ui.budget_planner import texts
 from dpviz.ui.budget_planner import view as planner_view
-from dpviz.ui.budget_planner.analyses import TABLES, Names, columns_of
+from dpviz.ui.budget_planner.analyses import TABLES, NamesOnlyFile, columns_of
 from dpviz.ui.budget_planner.editing import MAX_ROWS, EditedTable
 from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import Panel, Settings
@@ -239,17 +239,17 @@ def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float |
     st.markdown(f"With noise of scale **{short_up(scale)}** in every mean the budget covers **{steps_text} steps**.")
     longest = int(min(max(steps, means.iterations, 2) * 1.25, LONGEST))  # a little beyond both
     end = steps if steps <= longest else 0  # 0: the end is outside the chart and not marked
-    times = np.unique([means.iterations, max(end, 1), *np.linspace(1, longest, CHECKPOINTS).round().astype(int)])
+    step_counts = np.unique([means.iterations, max(end, 1), *np.linspace(1, longest, CHECKPOINTS).round().astype(int)])
     # An ε that limits the curves of the accountants, which are in ε at δ; None if the budget is in another currency.
     limit = None if budget.adds_up else budget.limit_at(delta)
     if limit is not None:  # so one chart shows both the accountants and the budget
-        figures = _accountants_by_steps(means, scale, delta, times, limit=limit, steps=end)
+        figures = _accountants_by_steps(means, scale, delta, step_counts, limit=limit, affordable=end)
     else:
         left, right = st.columns(2, gap="medium")
         with left:
-            figures = _budget_by_steps(means, budget, scale, times, steps=end)
+            figures = _budget_by_steps(means, budget, scale, step_counts, affordable=end)
         with right:
-            figures += _accountants_by_steps(means, scale, delta, times)
+            figures += _accountants_by_steps(means, scale, delta, step_counts)
     _means_in_python(
         f"events = means.events_of_noise({scale!r})\nprint(noisy_means.guarantee(events, delta={delta!r}).values)",
         means,
@@ -259,18 +259,20 @@ def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float |
     return figures
 
 
-def _budget_by_steps(means: NoisyMeans, budget: Budget, scale: float, times: np.ndarray, steps: int) -> Charts:
+def _budget_by_steps(
+    means: NoisyMeans, budget: Budget, scale: float, step_counts: np.ndarray, affordable: int
+) -> Charts:
     """Draw what means with noise of this scale spend along the steps, in the currency of the budget.
 
-    times : (k,) numbers of steps. steps : number of steps that the budget lasts, 0 if that is outside of the chart.
+    step_counts : (k,) numbers of steps. affordable : that which the budget lasts, 0 if it is outside of the chart.
     """
     control = budget.controls()[0]  # of the budget's amount
     if not budget.adds_up:  # each point composes losses, which is slow, so there are few
-        times = np.unique([1, means.iterations, max(steps, 1), times[-1]])
-    spent = means.spent(budget, scale, times.tolist())
+        step_counts = np.unique([1, means.iterations, max(affordable, 1), step_counts[-1]])
+    spent = means.spent(budget, scale, step_counts.tolist())
     title = f"Privacy spent, {control.symbol} ({budget.name})"
     limit = getattr(budget, control.name)
-    figure = planner_figures.budget_by_steps(times, spent, title, control.symbol, limit, affordable=steps)
+    figure = planner_figures.budget_by_steps(step_counts, spent, title, control.symbol, limit, affordable=affordable)
     return planner_view.chart(
         "budget",
         figure,
@@ -281,21 +283,27 @@ def _budget_by_steps(means: NoisyMeans, budget: Budget, scale: float, times: np.
 
 
 def _accountants_by_steps(
-    means: NoisyMeans, scale: float, delta: float, times: np.ndarray, *, limit: float | None = None, steps: int = 0
+    means: NoisyMeans,
+    scale: float,
+    delta: float,
+    step_counts: np.ndarray,
+    *,
+    limit: float | None = None,
+    affordable: int = 0,
 ) -> Charts:
     """Draw ε at δ of means with noise of this scale along the steps, one curve for each accountant.
 
-    times : (k,) numbers of steps. limit, steps : a budget in ε at this δ, and the number of steps that it lasts; None
-    and 0 if the budget is not drawn.
+    step_counts : (k,) numbers of steps. limit, affordable : a budget in ε at this δ, and the number of steps that it
+    lasts; None and 0 if the budget is not drawn.
     """
-    events = means.replaced(iterations=int(times[-1])).events_of_noise(scale)
+    events = means.replaced(iterations=int(step_counts[-1])).events_of_noise(scale)
     # The number of events after each number of steps: one pass over disjoint blocks is one event for all its means.
-    counts = np.maximum(np.ceil(times * len(events) / times[-1]), 1).astype(int)
-    checkpoints = tuple(counts.tolist())
+    event_counts = np.maximum(np.ceil(step_counts * len(events) / step_counts[-1]), 1).astype(int)
+    checkpoints = tuple(event_counts.tolist())
     all_curves = {name: accountants.epsilon_curve(events, delta, name, checkpoints) for name in accountants.METHODS}
     curves = {name: curve for name, curve in all_curves.items() if np.isfinite(curve[-1])}
     heading = f"Read as ε at δ = {short_up(delta)}" if limit is None else "How long the budget lasts"
-    figure = planner_figures.spent_by_steps(times, curves, delta, limit=limit, affordable=steps)
+    figure = planner_figures.spent_by_steps(step_counts, curves, delta, limit=limit, affordable=affordable)
     return planner_view.chart(
         "spent",
         figure,
@@ -358,7 +366,8 @@ def people(panel: Panel, means: NoisyMeans) -> Charts:
         with st.container(horizontal=True, vertical_alignment="center"):
             explain.mark_taken("Numbers of rows", f"{table.key}_knew", table.replace, (unmarked,))
     _count_people(panel, table)
-    if any(number is not None and number > MOST_ROWS for _, *numbers in rows_of_table for number in numbers):
+    cells = [cell for _, *cells_of_row in rows_of_table for cell in cells_of_row if cell is not None]
+    if max(cells, default=0.0) > MOST_ROWS:
         raise UserError(f"There are at most {MOST_ROWS:,} rows or people.", title="A number is too large")
     people_by_rows: dict[float, float] = {}  # number of people with so many rows each
     for _, each, count in rows_of_table:
@@ -367,7 +376,7 @@ def people(panel: Panel, means: NoisyMeans) -> Charts:
     if not people_by_rows:
         raise UserError("Add a row with people who have at least one row each.", title="No people are declared")
     k = means.rows_per_person
-    dropped, losing = noisy_means.dropped_shares(people_by_rows, k)
+    dropped, losing = noisy_means.dropped_shares(people_by_rows, k)  # shares of rows, and of people who lose some
     outcome = "All rows are kept."
     if dropped:
         outcome = f"**{short(100 * dropped)} % of the rows** are dropped, of {short(100 * losing)} % of the people."
@@ -393,7 +402,7 @@ def _count_people(panel: Panel, table: EditedTable) -> None:
     """Draw a panel that fills the table with how many rows the people of a visitor's file have."""
     with st.expander("Count them in a file", icon=":material/upload_file:"):
         st.markdown(texts.COUNTED)
-        file = choose_file(f"{panel.page}_people", Names)
+        file = choose_file(f"{panel.page}_people", NamesOnlyFile)
         if file is None:
             return
         names = columns_of(file)

@@ -80,7 +80,7 @@ def protected(means: NoisyMeans) -> str:
     return means.replaced(sampling="all").protects if uses_all else means.protects
 
 
-def names(delta: float, order: float) -> dict[str, str]:
+def currency_titles(delta: float, order: float) -> dict[str, str]:
     """Return the titles of the currencies by key, in the order of the screen; Rényi divergences have an order α."""
     return {
         "epsilon": "Pure ε",
@@ -91,14 +91,14 @@ def names(delta: float, order: float) -> dict[str, str]:
     }
 
 
-def worth(budget: Budget, relation: Relation, rows_per_person: int, delta: float) -> None:
+def show_worth(budget: Budget, relation: Relation, rows_per_person: int, delta: float) -> None:
     """Draw what a guarantee is worth: sentences on how likely a row is noticed and what a suspicion can become, and
     what it implies in every currency, with a dash and the reason where that is nothing."""
     st.markdown("\n".join(f"- {sentence}" for sentence in budget.consequences(relation, rows_per_person)))
     order = budget.own_order(ORDER)  # ORDER unless the budget has one of its own
     implied = conversions.implied(budget, delta, order)
     values: dict[str, tuple[str, str]] = {}
-    for name, title in names(delta, order).items():
+    for name, title in currency_titles(delta, order).items():
         item = implied[name]
         if item.value is None:
             values[title] = "—", item.why
@@ -152,7 +152,7 @@ def show_deployments(budget: Budget, delta: float) -> Charts:
 def show_cost(cost: Guarantee) -> None:
     """Draw the cost of given releases in every currency; a dash and the reason where there is none."""
     values: dict[str, tuple[str, str]] = {}
-    for name, title in names(cost.delta, ORDER).items():
+    for name, title in currency_titles(cost.delta, ORDER).items():
         if name in cost.values:  # Rényi divergences are not
             value = cost.values[name]
             help = cost.missing.get(name) or "Of these releases, by the best route to this currency."
@@ -192,7 +192,8 @@ def in_python(program: str) -> None:
 def attacked_people(budget: Budget, means: NoisyMeans, planned: Releases | None, relation: Relation) -> Charts:
     """Draw 100 people, and about how many of them an attacker is right: by guessing, by the planned releases, and by
     any releases with this guarantee, all under the neighbouring relation `relation`."""
-    right = {"guessing": 50.0}  # by what the attacker goes; an advantage a makes 50 (1 + a) guesses of 100 right
+    # Right answers of 100, by what the attacker uses; with an advantage a over guessing they are 50 (1 + a).
+    right = {"guessing": 50.0}
     with_plan = ""
     if planned is not None and planned.events:
         by_plan = 50 * (1 + tradeoffs.advantage(planned.events))

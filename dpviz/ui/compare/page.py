@@ -289,7 +289,7 @@ def _show_chart(
     key = panel.key("chart")
     with st.container(key=panel.key("number"), horizontal=True, vertical_alignment="center"):
         _show_best(sides, metric)
-        charts.beside_heading(chart, key)
+        charts.badge_and_csv(chart, key)
     charts.show_captioned(chart, key)
 
 

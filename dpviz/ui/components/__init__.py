@@ -46,7 +46,7 @@ def apply_style(name: str, **values: object) -> None:
     st.html(f"<style>\n{Template(asset_text(name)).substitute(values)}</style>")
 
 
-def part(name: str, html: str, **options: Any) -> Any:
+def declare_part(name: str, html: str, **options: Any) -> Any:
     """Declare a part of pages to Streamlit, from the script and style sheet called `name` in this folder; return it.
 
     Call this once per process. html : of the part. options : further arguments of Streamlit's `component`.
@@ -57,13 +57,13 @@ def part(name: str, html: str, **options: Any) -> Any:
 
 
 @cache
-def script(name: str) -> Any:
+def declare_script(name: str) -> Any:
     """Declare an invisible part of pages that is a script, `name`.js in this folder; return it."""
     return st.components.v2.component(f"dpviz_{name}", html="<span></span>", js=asset_text(f"{name}.js"))
 
 
 @cache
-def _served(name: str, html: str) -> tuple[Any, str]:
+def _declare_served(name: str, html: str) -> tuple[Any, str]:
     """Declare a part of pages whose script, `name`.js in the folder `_SERVED`, a tab fetches once.
 
     Return the part, which imports its script from an address in its data, and that address, which changes with the
@@ -79,13 +79,13 @@ def _plot(
     key: str, height: int, *, callbacks: Mapping[str, Callable[[], None]] = MappingProxyType({}), **data: Any
 ) -> None:
     """Draw the part for figures. height : in pixels. data, callbacks : of the part, beyond those of all figures."""
-    component, module = _served("plot", '<div class="dpviz-plot" role="figure"></div>')
+    component, module = _declare_served("plot", '<div class="dpviz-plot" role="figure"></div>')
     # `dark` is the colour of the mark "not private" on dark pages; figures are built with that of light ones.
     fixed = {"height": height, "module": module, "library": _LIBRARY, "dark": NOT_PRIVATE["dark"]}
     component(key=key, data={**data, **fixed}, height=height, **callbacks)
 
 
-def drawing(figure: dict[str, Any], handles: Mapping[str, Any]) -> dict[str, Any]:
+def figure_data(figure: dict[str, Any], handles: Mapping[str, Any]) -> dict[str, Any]:
     """Return the data with which the browser draws a figure: its JSON, and its height in pixels.
 
     figure : as plain values. handles : those of its `Chart`.
@@ -125,7 +125,7 @@ def plot(
 ) -> None:
     """Draw a figure, or move the lines of the figure with this key to the new data; zoom and hidden lines stay.
 
-    drawing : result of `drawing`. alt : text alternative. pale : true to draw it faint.
+    drawing : result of `figure_data`. alt : text alternative. pale : true to draw it faint.
     group : name of a group of figures in which a pointer marks the same value on all horizontal axes of the same title.
     leads : the values of the leading controls; when one of them has moved, the old lines stay, pale, and the vertical
     axis has room for both. handles : of its lines, None if it has none.
@@ -167,7 +167,7 @@ def slider(
     `stops`. on_move : is called when it is released at another stop; `st.session_state[key]["move"]` is then
     {"index": …, "turn": …}.
     """
-    component, module = _served(
+    component, module = _declare_served(
         "slider",
         '<div class="dpviz-slider"><label></label><button type="button">?</button><div popover></div>'
         '<input type="range" min="0" step="1"><output aria-hidden="true"></output></div>',
@@ -183,7 +183,7 @@ def stops(key: str, group: str, settings: str, packed: str = "") -> None:
     group : name of the group of the charts. settings : text that identifies the page's settings; the browser uses the
     charts only while it is the text of one of the stops. packed : result of `pack_stops`, "" for none.
     """
-    component, module = _served("stops", "<i></i>")
+    component, module = _declare_served("stops", "<i></i>")
     component(key=key, data={"packed": packed, "group": group, "settings": settings, "module": module}, height=1)
 
 
@@ -201,14 +201,14 @@ def pack_stops(
 
 def redraw_after(key: str, seconds: float, on_look: Callable[[], None]) -> None:
     """Have the surrounding fragment of the page drawn again after `seconds`, and `on_look` called before that."""
-    component, module = _served("look", "<i></i>")
+    component, module = _declare_served("look", "<i></i>")
     turn = time.monotonic()  # another number at each drawing, so that the browser waits anew
     component(key=key, data={"wait": seconds, "turn": turn, "module": module}, height=1, on_look_change=on_look)
 
 
 def copy(text: str, key: str, label: str) -> None:
     """Draw a button that copies a text to the clipboard and says so, or selects it where the browser forbids that."""
-    component, module = _served(
+    component, module = _declare_served(
         "copy",
         '<div class="dpviz-copy"><button type="button"></button><span class="said" role="status"></span>'
         '<textarea hidden readonly rows="3" aria-label="Text to copy"></textarea></div>',
@@ -221,7 +221,7 @@ def _words() -> Any:
     """Declare the part that marks the terms of the glossary; its script has all terms."""
     fields = ("name", "sentence", "formula", "said")
     terms = [{field: getattr(term, field) for field in fields} for term in TERMS.values()]
-    return part(
+    return declare_part(
         "words",
         '<button type="button" class="open" popovertarget="panel">Words</button>'
         '<div id="panel" class="panel" popover role="dialog" aria-label="Words of this page"><dl></dl>'
@@ -240,7 +240,7 @@ def glossary_button(key: str, on_all: Callable[[], None]) -> bool:
 
 @cache
 def _cloud() -> Any:
-    return part("cloud", '<div class="cloud"></div>')
+    return declare_part("cloud", '<div class="cloud"></div>')
 
 
 def draw_cloud(key: str, animation: bytes) -> None:
@@ -253,16 +253,16 @@ def draw_cloud(key: str, animation: bytes) -> None:
 
 @cache
 def _sheet() -> Any:
-    return part("curve", '<div class="curve"></div>')
+    return declare_part("curve", '<div class="curve"></div>')
 
 
-def draw_sheet(key: str, sheet: Sheet, heights: Sequence[float], label: str, moved: Callable[[], None]) -> None:
+def draw_sheet(key: str, sheet: Sheet, heights: Sequence[float], label: str, on_move: Callable[[], None]) -> None:
     """Draw a sheet with axes on which a visitor draws a curve by its handles, with a pointer or the keyboard.
 
     At first the handles are at `heights`, which are shares of the sheet's height from 0 to 1. Later they are where the
     visitor moved them, as the browser may know of moves that have not reached the server.
 
-    label : text alternative. moved : is called when a handle has moved; `sheet_heights` then returns the new heights.
+    label : text alternative. on_move : is called when a handle has moved; `sheet_heights` then returns the new heights.
     """
     data = {
         "height": sheet.height,
@@ -277,7 +277,7 @@ def draw_sheet(key: str, sheet: Sheet, heights: Sequence[float], label: str, mov
         "values": list(heights),
         "label": label,
     }
-    _sheet()(key=key, data=data, on_values_change=moved, height=sheet.height)
+    _sheet()(key=key, data=data, on_values_change=on_move, height=sheet.height)
 
 
 def sheet_heights(key: str, count: int) -> tuple[float, ...] | None:

@@ -178,11 +178,11 @@ class FamilyPage:
 
         diagnostics : true if the picture may show values that read the raw data.
         """
-        if diagnostics and run.job.trace is not None and self.is_map(run):
+        if diagnostics and run.job.trace is not None and self.has_map(run):
             return self.landscape(run, run.job.trace)
         return self.curves(run, diagnostics)
 
-    def is_map(self, _planned: PlanView | Run, /) -> bool:
+    def has_map(self, _planned: PlanView | Run, /) -> bool:
         """Return true if the live picture is a map, with a dot for every run, instead of curves along the steps."""
         return False
 
@@ -378,7 +378,7 @@ def _build(
 
 @dataclass
 class _Screen(PageBody):
-    """All of a page but its sidebar, whose controls are in `aside` and, with those drawn here, in `panel`: see
+    """All of a page but its sidebar, whose controls are in `sidebar_panel` and, with those drawn here, in `panel`: see
     `PageBody`.
 
     tools : container below the title. `draw` sets the other fields anew each time:
@@ -531,8 +531,8 @@ class _Screen(PageBody):
             active = run_panel.bar(panel, page.title, ready, switch_area=plan_column, file_text=about_file)
         with picture_column:
             further_faces = page.more_faces(view)
-            is_map = not self.uploaded and view is not None and page.is_map(view)
-            face = faces.choose(panel, view, self.uploaded, mapped=is_map, more=tuple(further_faces))
+            has_map = not self.uploaded and view is not None and page.has_map(view)
+            face = faces.choose(panel, view, self.uploaded, mapped=has_map, more=tuple(further_faces))
             if face in (faces.STEPS, faces.MAP):
                 with story:
                     preset_menu.show_text(panel, self.preset, self.experiment, page.settings_of)

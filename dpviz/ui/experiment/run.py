@@ -34,7 +34,7 @@ from dpviz.ui import components, streamlit_patches, visitors
 from dpviz.ui.controls import WHOLE, Panel
 from dpviz.ui.experiment import texts
 from dpviz.ui.uploads import file
-from dpviz.ui.visitors import Kept
+from dpviz.ui.visitors import VisitorRun
 
 # --------------------------------------------------------------------------------------- state of the picture, next run
 
@@ -70,7 +70,7 @@ class Startable(Protocol):
     def is_task_of(self, job: Job) -> bool:
         """Return true if a job is the one that it would start."""
 
-    def start(self, page: str, title: str, short: bool) -> Kept:
+    def start(self, page: str, title: str, short: bool) -> VisitorRun:
         """Queue the run and return it.
 
         page : prefix of the keys of its page. title : name of the run in the sidebar. short : true if it is known to
@@ -258,9 +258,9 @@ class Run:
         """True for a run on public data: a tab that is loaded again may have it back."""
         return self.job.experiment.public
 
-    def let_go(self, tables: Collection[str]) -> None:
+    def forget_tables(self, tables: Collection[str]) -> None:
         """Forget the uploaded tables of these names, and end computations that still use one of them."""
-        self.job.let_go(tables)
+        self.job.forget_tables(tables)
         removed = [self.tables.pop(name) for name in tables if name in self.tables]
         if removed:
             _built.clear()  # the problems in this cache hold the rows, too
@@ -523,7 +523,7 @@ def draw_repeatedly(key: str, draw: Callable[[], float | None], before_redraw: C
         seconds = draw()
         if seconds is not None:
             components.redraw_after(key, seconds, on_request)
-        streamlit_patches.page_drawn()  # every drawing, also of a part, notes its end
+        streamlit_patches.finish_page()  # every drawing, also of a part, notes its end
 
     part()
 

@@ -261,7 +261,7 @@ def sampling_bias_tab(panel: Panel, view: PlanView) -> None:
         vertices = min(max(vertices, 2), 3000)  # an address may have a number beyond the range of the control
         charts.show(figures.maurey(_measure(vertices)), panel.key("chart_maurey"))
     elif subject == "tail":
-        charts.show(choice_figures.tails((1, 4, 16, 64)), panel.key("chart_tail"))
+        charts.show(choice_figures.tails(draws=(1, 4, 16, 64)), panel.key("chart_tail"))
     else:
         _gradients(panel, view, subject)
 
@@ -325,7 +325,7 @@ def budget_split(panel: Panel, view: PlanView) -> None:
         return
     both_pay = planning.both_pay(facts)
     if both_pay:
-        players(panel, view)
+        players_split(panel, view)
     drawings: list[Callable[[], None]] = []
     if facts.gap_change:  # 0 where no gap is computed exactly, so that none can be released
         drawings.append(lambda: _certificate(panel, view))
@@ -397,7 +397,7 @@ def paper_bound(panel: Panel, view: PlanView) -> None:
     charts.show(chart, panel.key("chart_paper_bound"))
 
 
-def table(view: PlanView) -> None:
+def paper_table(view: PlanView) -> None:
     """Draw the paper's Table 1, evaluated at the user's size, with the best rates known before the paper.
 
     For synthetic data it is Theorem G.1 alone.
@@ -457,7 +457,7 @@ def tabs(panel: Panel, view: PlanView, delta: float) -> dict[str, Callable[[], N
         "Rows for a target": lambda: rows_for_gap(panel, view),
         "Bias of few draws": lambda: sampling_bias_tab(panel, view),
         "The paper's bound": lambda: paper_bound(panel, view),
-        "The paper's table": lambda: table(view),
+        "The paper's table": lambda: paper_table(view),
     }
 
 
@@ -570,14 +570,14 @@ def _paper_step(panel: Panel, view: PlanView) -> None:
 
 (SHARE_X,) = (control for control in VertexSampling.controls() if control.name == "share_x")
 # Settings of the buttons for the split between the players, by the label of the button.
-STARTS: Mapping[str, Mapping[str, Any]] = {
+SPLITS: Mapping[str, Mapping[str, Any]] = {
     "Even": {"split": "own", SHARE_X.name: planning.EVEN},
     "Best by the bound": {"split": "bound"},
 }
 NAMES = ("x, who minimises", "y, who maximises")
 
 
-def players(panel: Panel, view: PlanView) -> None:
+def players_split(panel: Panel, view: PlanView) -> None:
     """Draw the split of the budget between the players with its controls, and its bound next to those of the even and
     of the best split."""
     arms = view.experiment.arms
@@ -593,11 +593,11 @@ def players(panel: Panel, view: PlanView) -> None:
     with right:
         st.caption(texts.PLAYERS if comparisons else f"{texts.PLAYERS} None of the methods chosen has a split.")
         if comparisons:
-            number_table.starts(panel, STARTS)  # buttons that set these splits
+            number_table.split_buttons(panel, SPLITS)
         if user_share is not None:
             panel.second_slider(SHARE_X, user_share)  # the first one is among the settings of the methods
             with st.expander("As a table"):
-                number_table.split(panel, SHARE_X, user_share, NAMES)  # inputs in percent
+                number_table.split_inputs(panel, SHARE_X, user_share, NAMES)
         elif comparisons:
             st.markdown(texts.SPLIT_TAKEN)
     with left:

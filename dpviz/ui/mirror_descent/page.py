@@ -195,8 +195,8 @@ class GamesPage(FamilyPage):
     def applicable(
         self, names: Sequence[str], kind: type[ProblemSpecification], currency: type[Budget]
     ) -> Sequence[str]:
-        """Return the settings but those of a second player where one player pays or plays alone, and those that the
-        paper states for (ε, δ) where the budget is another."""
+        """Return the settings in `names` that have an effect: without those of a second player where one player pays or
+        plays alone, and without those that the paper states for (ε, δ) where the budget is another."""
         excluded: set[str] = set()
         if issubclass(kind, (MarginalQueries, *LEARNING)):
             excluded |= {"share_x", "split"}  # one player pays for everything, so there is nothing to split
@@ -256,7 +256,7 @@ class GamesPage(FamilyPage):
     def chart_note(self, view: PlanView) -> str:
         """Return why another budget may have another winner; "" at a preset, whose own text needs the room."""
         is_preset = any(preset.experiment == view.experiment for preset in self.presets)
-        return "" if is_preset else _mixing_against_noise(view)
+        return "" if is_preset else _mixing_sentence(view)
 
     def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
         """Return the card with the size of a release in the first and in the last round that costs anything.
@@ -264,6 +264,7 @@ class GamesPage(FamilyPage):
         It is the range η of a draw for methods that draw vertices, else the noise; without either, the number of steps.
         A card has a name, a value, the line below, and a help text.
         """
+        # The first quantity, and its first player, with a round that costs anything.
         for quantity, subject, values_by_name in (
             ("bounded range η", "Bounded range η of one draw", planning.ranges(plan)),
             ("noise per coordinate", "Noise per coordinate", plan.noise),
@@ -350,7 +351,7 @@ class GamesPage(FamilyPage):
 
         First those that may be published, then those that need the game with its rows, as they read the raw data.
         """
-        _certified(run, trace)
+        _certificates(run, trace)
         drawings = _strategies(panel, run, trace)
         problem = run.experiment.problem
         if problem.public:  # that of a file is drawn by `draw_release`
@@ -399,7 +400,7 @@ class GamesPage(FamilyPage):
 # ---------------------------------------------------------------------------------------- the plan and the live picture
 
 
-def _mixing_against_noise(view: PlanView) -> str:
+def _mixing_sentence(view: PlanView) -> str:
     """Return how many strategies a player can mix by each method, and the noise on the mean of its gradients; "" unless
     more strategies come with more noise.
 
@@ -409,12 +410,14 @@ def _mixing_against_noise(view: PlanView) -> str:
     facts = facts_of(view)
     if min(facts.d_x, facts.d_y) < 2:
         return ""
-    best: dict[int, tuple[float, str]] = {}  # by number of strategies, the least noise and the label of its method
+    # By number of strategies, the least noise and the label of its method.
+    least_noise: dict[int, tuple[float, str]] = {}
     for arm in view.experiment.arms:
         plan, method = view.plans[arm.label], arm.algorithm
         if not plan.private:
             continue
         noise = planning.draw_noise(plan)  # (T,) by player, 0 in a round that costs nothing
+        # With other settings, less budget changes the number of rounds, too, or leaves the noise.
         if type(method) is VertexSampling and (method.parameters, method.accounting) == ("own", "tight"):
             # A strategy is the average of the K vertices drawn in each of T rounds.
             players = zip((facts.d_x, facts.d_y), method.each_draws, strict=True)
@@ -429,9 +432,10 @@ def _mixing_against_noise(view: PlanView) -> str:
             continue
         last_noise = [float(values[values > 0][-1]) for values in noise.values() if (values > 0).any()]
         if last_noise:  # of each player; the larger one counts
-            best[count] = min(best.get(count, (math.inf, "")), (max(last_noise), arm.label))
-    mixing = [(count, noise, label) for count, (noise, label) in sorted(best.items())]
-    if len(mixing) < 2 or any(noise >= next_noise for (_, noise, _), (_, next_noise, _) in pairwise(mixing)):
+            least_noise[count] = min(least_noise.get(count, (math.inf, "")), (max(last_noise), arm.label))
+    mixing = [(count, noise, label) for count, (noise, label) in sorted(least_noise.items())]
+    noises = [noise for _, noise, _ in mixing]
+    if len(noises) < 2 or any(noise >= next_noise for noise, next_noise in pairwise(noises)):
         return ""
     numbers = ", ".join(f"{label} {count:,} ({short(noise, 2)})" for count, noise, label in mixing)
     raised = "Less budget raises the noise alone, and may change who wins."
@@ -453,7 +457,7 @@ def _mixtures(run: Run, diagnostics: bool) -> Chart | None:
 # ---------------------------------------------------------------------------------------------------------- the results
 
 
-def _certified(run: Run, trace: Trace) -> None:
+def _certificates(run: Run, trace: Trace) -> None:
     """Draw, for each method with a certificate, the upper bound on the gap that its first run has released."""
     for label, arm_trace in trace.arm_traces.items():
         gaps = arm_trace.last(CERTIFIED_GAP.name) if arm_trace.private else np.empty(0)

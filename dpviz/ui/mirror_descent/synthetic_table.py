@@ -39,20 +39,21 @@ WORST_TABLES = 8  # number of columns, or pairs of columns, in the table of the 
 class Offer:
     """The synthetic table that can be drawn from what one method's first run released.
 
-    shares : (|Z|,) the released histogram over all combinations of categories. expected : upper bound on the expected
-    largest error of its cells, infinite where none is known. other : its share of rows with "other" in some column.
+    shares : (|Z|,) the released histogram over all combinations of categories. expected_error : upper bound on the
+    expected largest error of its cells, infinite where none is known. other_share : its share of rows with "other" in
+    some column.
     """
 
     arm: Arm
     shares: np.ndarray
     table: SyntheticTable
-    expected: float
-    other: float
+    expected_error: float
+    other_share: float
 
     @property
     def error_bound(self) -> float:
         """Upper bound on the expected largest error of the table: that of the histogram plus that of drawing rows."""
-        return self.expected + self.table.added
+        return self.expected_error + self.table.added
 
 
 @st.cache_resource(max_entries=32, scope="session", show_spinner=False)
@@ -82,9 +83,9 @@ def show(panel: Panel, run: Run, trace: Trace, game: MarginalGame | None) -> Non
     left, middle, right = st.columns([2, 3, 2], vertical_alignment="bottom", gap="medium")
     with middle:
         rows = panel.number(ROWS, ROWS.name, empty=f"{domain.n:,}")
-    other = other_mask(domain)  # (|Z|,) true for combinations with "other" in some column
+    has_other = other_mask(domain)  # (|Z|,) true for combinations with "other" in some column
     without_other = False
-    if other.any():
+    if has_other.any():
         help = (
             "Rows with “other” in any column are left out, and their share goes to the rest. For data that have none."
         )
@@ -95,7 +96,7 @@ def show(panel: Panel, run: Run, trace: Trace, game: MarginalGame | None) -> Non
     offers = []
     for arm in arms:
         with draw_errors():
-            offers.append(_build_offer(run, trace, arm, other, int(rows or domain.n), without_other))
+            offers.append(_build_offer(run, trace, arm, has_other, int(rows or domain.n), without_other))
     if not offers:
         return
     best = min(offers, key=lambda offer: offer.error_bound)
@@ -110,16 +111,16 @@ def show(panel: Panel, run: Run, trace: Trace, game: MarginalGame | None) -> Non
         _worst_tables(run.experiment, offer, game)
 
 
-def _build_offer(run: Run, trace: Trace, arm: Arm, other: np.ndarray, rows: int, without_other: bool) -> Offer:
+def _build_offer(run: Run, trace: Trace, arm: Arm, has_other: np.ndarray, rows: int, without_other: bool) -> Offer:
     """Draw the table of an arm's first run, and bound its error. Raises UserError if no table can be drawn.
 
-    other : (|Z|,) true for combinations with "other" in some column. without_other : true to leave these out.
+    has_other : (|Z|,) true for combinations with "other" in some column. without_other : true to leave these out.
     """
     problem, arm_trace = run.experiment.problem, trace.arm_traces[arm.label]
     assert isinstance(problem, MarginalQueries)
     shares = arm_trace.output["x"][0]
     fit_errors = arm_trace.last("fit_error")  # (R,); empty for a method that releases none, whose bound needs none
-    expected = bounds.histogram_error(
+    expected_error = bounds.histogram_error(
         arm.algorithm,
         run.plans[arm.label],
         problem.marginals(),
@@ -127,7 +128,7 @@ def _build_offer(run: Run, trace: Trace, arm: Arm, other: np.ndarray, rows: int,
         fit_error=float(fit_errors[0]) if len(fit_errors) else math.inf,
     )
     table = _build_table(problem.to_json(), shares, rows, without_other)
-    return Offer(arm, shares, table, expected, float(shares[other].sum()))
+    return Offer(arm, shares, table, expected_error, float(shares[has_other].sum()))
 
 
 def _compare(experiment: Experiment, offers: list[Offer], game: MarginalGame | None) -> None:
@@ -142,8 +143,8 @@ def _compare(experiment: Experiment, offers: list[Offer], game: MarginalGame | N
         ],
         "of which: rows": [offer.table.added for offer in offers],
     }
-    if any(offer.other for offer in offers):
-        columns["Rows with “other”"] = [100 * offer.other for offer in offers]
+    if any(offer.other_share for offer in offers):
+        columns["Rows with “other”"] = [100 * offer.other_share for offer in offers]
     if game is not None:
         truth = game.true_answers()  # (q,)
         columns["Worst error (not private)"] = [float(np.abs(_cells(game, offer) - truth).max()) for offer in offers]
@@ -158,7 +159,7 @@ def _compare(experiment: Experiment, offers: list[Offer], game: MarginalGame | N
     }
     show_table(
         pd.DataFrame(columns),
-        column_config={
+        column_config={  # the rows with "other" are in percent
             name: st.column_config.NumberColumn(
                 help=help.get(name), format="%.1f %%" if name.startswith("Rows") else "%.2g"
             )
@@ -182,9 +183,10 @@ def _download(panel: Panel, run: Run, offer: Offer, domain: CategoricalFacts) ->
     error = "No useful bound on its error is known"
     if math.isfinite(offer.error_bound):
         error = f"Worst error at most about {short_up(offer.error_bound)}"
-    experiment, note = run.experiment, run.job.trace.time_note if run.job.trace is not None else ""
-    may_not_leave = not experiment.public and (experiment.condition or note)  # as `_may_leave` says
-    comments = [f"Guarantee: {experiment.promise}. {note}".rstrip()] if may_not_leave else []
+    experiment, trace = run.experiment, run.job.trace
+    note = "" if trace is None else trace.time_note  # on a run that was stopped
+    rests_on_condition = not experiment.public and (experiment.condition or note)
+    comments = [f"Guarantee: {experiment.promise}. {note}".rstrip()] if rests_on_condition else []
     with st.container(horizontal=True, vertical_alignment="center"):
         st.download_button(
             "Synthetic table (CSV)",
@@ -209,16 +211,16 @@ def _may_leave(run: Run) -> str:
     experiment, trace = run.experiment, run.job.trace
     if experiment.problem.public:
         return "It may leave this page: the data are public."
-    if experiment.seed is None and experiment.problem.from_data:
+    if experiment.seed is not None:
+        return (
+            "**It must not leave this page**: who knows the fixed seed can subtract the noise. Switch “Fixed seed” off "
+            f"and run again. {NOTICE}"
+        )
+    if experiment.problem.from_data:
         return f"**It must not leave this page** unless these were known beforehand. {NOTICE}"
-    if experiment.seed is None and trace is not None and trace.time_note:  # stopped at a time that depends on the data
+    if trace is not None and trace.time_note:  # stopped at a time that depends on the data
         return f"**It must not leave this page**. {trace.time_note} {NOTICE}"
-    if experiment.seed is None:
-        return f"As far as the guarantee goes it may leave this page: nobody knows the seed of its noise. {NOTICE}"
-    return (
-        "**It must not leave this page**: who knows the fixed seed can subtract the noise. Switch “Fixed seed” off and "
-        f"run again. {NOTICE}"
-    )
+    return f"As far as the guarantee goes it may leave this page: nobody knows the seed of its noise. {NOTICE}"
 
 
 def _remarks(run: Run, offer: Offer, best: Offer, without_other: bool) -> None:

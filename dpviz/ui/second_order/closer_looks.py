@@ -65,16 +65,16 @@ def _tables(panel: Panel) -> None:
     st.markdown(f"{texts.TABLES[mode]} {texts.TABLES_DATA}")
     sweep = presets.table_sweep(tolerances, mode)
     key = panel.key(f"table_{tolerances}_{mode}")
-    lights: dict[float, dict[str, Forecast]] = {}  # the forecast of every method, by value of the sweep and by label
+    forecasts: dict[float, dict[str, Forecast]] = {}  # the forecast of every method, by value of the sweep and by label
     for point in sweep_panel.planned(sweep.to_json()):
         if point.experiment is not None:  # None for a value with which no method has a plan
-            forecasts = advice.forecasts(point.experiment, point.plans)
-            lights[point.value] = {label: advice.stopping_phase(phases) for label, phases in forecasts.items()}
+            phases_by_label = advice.forecasts(point.experiment, point.plans)
+            forecasts[point.value] = {label: advice.stopping_phase(phases) for label, phases in phases_by_label.items()}
     run = newest_run(key)
     if run is None or run.job.result is None or run.job.result.metric is None:
-        _draw_table(tolerances, sweep, result=None, forecasts=lights)  # `show_sweep` draws it only with results
+        _draw_table(tolerances, sweep, result=None, forecasts=forecasts)  # `show_sweep` draws it only with results
     sweep_panel.show_sweep(
-        key, "The paper's table", sweep, lambda result: _draw_table(tolerances, sweep, result, lights)
+        key, "The paper's table", sweep, lambda result: _draw_table(tolerances, sweep, result, forecasts)
     )
 
 
@@ -83,7 +83,7 @@ def _draw_table(
 ) -> None:
     """Draw a table of the paper, one part for each of its budgets ε, next to the results of a sweep so far.
 
-    forecasts : by value of the sweep and by method.
+    forecasts : the forecasts, by value of the sweep and by method.
     """
     for epsilon, value in zip(EPSILONS, sweep.values, strict=True):
         st.markdown(f"**ε = {short(epsilon)}**")
@@ -114,18 +114,18 @@ def _split(panel: Panel, view: PlanView) -> None:
         label, *others = comparisons
         if others:
             label = panel.named("split_of", "Method", comparisons, help="Whose plan is looked at.")
-        method = _method(view, label)
-        _controls(panel, method, comparisons[label])
+        method, compared = _method(view, label), comparisons[label]
+        _controls(panel, method, compared)
         if isinstance(method, LineSearch):
-            share = short(100 * (method.search_share or 1 / 3), 2)  # of an iteration that releases a Hessian, too
+            # Of an iteration with a Hessian; if no share is set, search, gradient and Hessian have a third each.
+            share = short(100 * (method.search_share or 1 / 3), 2)
             blindness = short(view.plans[label].resolved["search_blindness"])
             st.caption(
                 f"The line search has {share} % of an iteration beforehand. Its noise is {blindness} times what it "
                 "tests. Set its share under “Line search”."
             )
     with left:
-        charts.show(figures.by_share(comparisons[label]), panel.key("chart_split"))
-    compared = comparisons[label]
+        charts.show(figures.by_share(compared), panel.key("chart_split"))
     rows = compared.rows  # n, of which the numbers needed are multiples; None where noise does not fall with 1/n
     show_table(
         [
@@ -162,12 +162,12 @@ def _controls(panel: Panel, method: NonconvexMethod, compared: SplitComparison) 
     if isinstance(method, ShortStep) and method.split == "decrease":
         st.markdown(texts.SPLIT_BY_DECREASE)
         return
-    starts = {"Even": EVEN}  # the share that a button sets, by its label
+    share_by_label = {"Even": EVEN}  # of the buttons
     for name in (advice.SOONEST, advice.PROVEN):
         if name in compared.splits:
-            starts[name] = round(compared.splits[name].share, 2)
-    number_table.starts(panel, {name: {HESSIAN_SHARE.name: share} for name, share in starts.items()})
+            share_by_label[name] = round(compared.splits[name].share, 2)
+    number_table.split_buttons(panel, {name: {HESSIAN_SHARE.name: share} for name, share in share_by_label.items()})
     share = float(getattr(method, HESSIAN_SHARE.name))
     panel.second_slider(HESSIAN_SHARE, share)
     with st.expander("As a table"):
-        number_table.split(panel, HESSIAN_SHARE, share, NAMES)
+        number_table.split_inputs(panel, HESSIAN_SHARE, share, NAMES)

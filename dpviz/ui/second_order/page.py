@@ -66,7 +66,7 @@ MODEL = ("scaling", "divisor", "start", "smoothness", "hessian_lipschitz", "hess
 EXPANDER = "Loss and constants"
 
 
-def _loss(selection: problem_menu.Selection) -> problem_menu.Menu:
+def _loss_menu(selection: problem_menu.Selection) -> problem_menu.Menu:
     """Return the menu of losses for the selected data.
 
     There are three: for a target that is a number, which only an upload can have, for the demonstration with a saddle,
@@ -86,10 +86,10 @@ def _covertype_file(page: str) -> tuple[datasets.DatasetSpecification | None, Ma
     Nothing has to be declared, as the columns of this file are known.
     """
     st.caption("The UCI file covtype.data, or covtype.data.gz: 54 columns and the class, without a header.")
-    return file.uploaded(page, kind=file.File, make=_covertype)
+    return file.uploaded(page, kind=file.File, make=_prepare_covertype)
 
 
-def _covertype(upload: file.File) -> datasets.Prepared[CovertypeUpload]:
+def _prepare_covertype(upload: file.File) -> datasets.Prepared[CovertypeUpload]:
     """Prepare an uploaded file of the forest cover types, once for each file, and say what is in it."""
     prepared = upload.once("covertype", lambda identity: prepare_covertype(upload.frame, identity, upload.reading))
     contents = f"{prepared.specification.facts().d} features"
@@ -114,24 +114,24 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
     Returns the values of the problem's fields, with the cost of the gap in use; the cost is None if that was typed.
     """
     panel, values, budget = draft.panel, draft.values, draft.budget.build()
-    value, cost = values["gap"], values.get("gap_cost")
+    value, typed_cost = values["gap"], values.get("gap_cost")
     problem = Settings(draft.cls, {**values, "gap": None, "gap_cost": None}).build()  # for which Γ is to be computed
     assert isinstance(problem, NonconvexModel)
     file_key = None if problem.public else file.known_as(panel.page)
-    purchase = PrivateFact(panel, "gap", symbol="ε_Γ", what="the gap", about=problem.to_json(), file=file_key)
-    if cost is not None:
-        purchase.note_origin(value, cost)  # notes a value from a link as a release
+    fact = PrivateFact(panel, "gap", symbol="ε_Γ", what="the gap", about=problem.to_json(), file=file_key)
+    if typed_cost is not None:
+        fact.note_origin(value, typed_cost)  # notes a value from a link as a release
     # At the start 0 a release says nothing; and under pure ε there is no run, as these methods need Gaussian noise.
     if values["start"] == "random" and budget.private and not budget.pure:
-        spend = advice.suggested_cost(budget) if cost is None else cost
-        purchase.offer_release(value, spend, partial(advice.release_gap, problem, spend, draft.seed, draft.tables))
-    purchase.say_error()
-    paid = purchase.cost_of(value)  # of all its releases, whatever the control for the cost has; None if it was typed
+        spend = advice.suggested_cost(budget) if typed_cost is None else typed_cost
+        fact.offer_release(value, spend, partial(advice.release_gap, problem, spend, draft.seed, draft.tables))
+    fact.say_error()
+    paid = fact.cost_of(value)  # by all releases of this value, whatever cost is typed; None if it was typed itself
     released_value = None if paid is None else value  # which may be for another problem
-    purchase.warn(paid is not None, where="with the gap that was released, and its cost", value=released_value)
+    fact.warn(paid is not None, where="with the gap that was released, and its cost", value=released_value)
     if value is not None and paid is None:
-        purchase.note_declared(value)
-        if cost is not None:  # set, as if the value had been bought
+        fact.note_declared(value)
+        if typed_cost is not None:  # as if the value had been bought
             say_typed("Γ")
     return {**values, "gap_cost": paid}
 
@@ -146,7 +146,7 @@ MENU = problem_menu.ProblemMenu(
         )
         for name, cls in LOSSES.items()
     },
-    menu=_loss,
+    menu=_loss_menu,
     sources={
         problem_menu.ANY: {
             **problem_menu.generators(GENERATORS),
@@ -227,13 +227,14 @@ class SecondOrderPage(FamilyPage):
                 ratios[forecast.name] = forecast.stopping.gradient_ratio, forecast.stopping.hessian_ratio
         yield figures.noise_against_tolerances(ratios)
         waiting: dict[str, figures.Waiting] = {}
-        for label, (*_, last) in theory.items():
+        for label, phases in theory.items():
+            last = phases[-1]
             # Only where noise falls with 1/n, so with all rows in each step, and where a run tests for a flat point.
             if last.all_rows and not last.blind:
                 rows, steps = advice.waiting_by_rows(last)
                 present = last.rows, last.stopping.waiting_time
-                longest = last.stopping.iterations / 2  # with which a run may be expected to stop
-                waiting[label] = figures.Waiting(rows, steps, here=present, patience=longest)
+                longest_wait = last.stopping.iterations / 2  # with which a run may be expected to stop
+                waiting[label] = figures.Waiting(rows, steps, here=present, patience=longest_wait)
         yield figures.waiting_times(waiting, view.styles)
 
     def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
@@ -289,7 +290,7 @@ class SecondOrderPage(FamilyPage):
 
     # ---------------------------------------------------------------------------------------------------- during a run
 
-    def is_map(self, planned: PlanView | Run) -> bool:
+    def has_map(self, planned: PlanView | Run) -> bool:
         """Return true for the demonstration: a saddle whose first direction leads down."""
         problem = planned.experiment.problem
         return isinstance(problem, RobustComponent) and isinstance(problem.data, Saddle)
@@ -354,7 +355,7 @@ class SecondOrderPage(FamilyPage):
         It is drawn over a fixed part of the plane (`REACH`), so the axes of the runs, the further arguments, do not
         matter.
         """
-        return _ground(run) if self.is_map(run) else None
+        return _ground(run) if self.has_map(run) else None
 
     # ----------------------------------------------------------------------------------------------------- after a run
 
@@ -398,13 +399,13 @@ class SecondOrderPage(FamilyPage):
         released = explain.release_sentence(run.experiment, run.experiment.replicates)
         privacy = explain.REFERENCES if status == "not private" else released
         certified = f" {texts.CERTIFIED}" if "certificate" in run.plans[label].noise else ""
-        # Curvature may be negative, so that only lengths of gradients are on a logarithmic axis.
-        parts = (
-            (NOISY_GRADIENT, analysis.gradient_tolerance, True, "Is the gradient small?", ""),
-            (NOISY_CURVATURE, -analysis.curvature_tolerance, False, "Is the curvature not negative?", certified),
+        tests = (
+            (NOISY_GRADIENT, analysis.gradient_tolerance, "Is the gradient small?", ""),
+            (NOISY_CURVATURE, -analysis.curvature_tolerance, "Is the curvature not negative?", certified),
         )
         drawings: Charts = []
-        for column, (metric, tolerance, log_y, heading, note) in zip(st.columns(2, gap="medium"), parts, strict=True):
+        for column, (metric, tolerance, heading, note) in zip(st.columns(2, gap="medium"), tests, strict=True):
+            log_y = metric is NOISY_GRADIENT  # curvature may be negative
             caption = f"{texts.TESTS[metric.name]}{note} {privacy}"
             chart = figures.stopping_test(
                 trace, label, metric.name, tolerance, log_y=log_y, heading=heading, caption=caption
@@ -549,8 +550,9 @@ def _why_not(run: Run, label: str) -> str:
     assert isinstance(facts, NonconvexFacts)
     if isinstance(method, PerturbedDescent) or (isinstance(method, Descent) and method.curvature == "never"):
         return texts.NEVER_ASKED
-    # Methods of descent release Hessians only if the constants demand it. The other methods may still do so later.
-    return texts.NOT_NEEDED if isinstance(method, Descent) and not method.releases_hessians(facts) else texts.NOT_YET
+    if isinstance(method, Descent) and not method.releases_hessians(facts):  # the constants do not demand it
+        return texts.NOT_NEEDED
+    return texts.NOT_YET
 
 
 def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Charts:

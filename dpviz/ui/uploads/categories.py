@@ -208,13 +208,13 @@ def _size(declared: Declared) -> int:
 def _fill(upload: File, used: set[str]) -> None:
     """Fill in the lists of the columns `used` that have none, from the data; for callbacks.
 
-    If no column of a categorical file is in use, as many are used as fit.
+    If no column of a categorical file is in use, as many as fit into the domain are put to use.
     """
     suggested = suggest_categories(upload.frame)
     if not used and isinstance(upload, CategoricalFile):
         upload.used = used = set()
         combinations = 1
-        for name, declared in suggested.items():  # one that does not fit into the domain is skipped
+        for name, declared in suggested.items():
             if combinations * _size(declared) <= MAX_DOMAIN:
                 used.add(name)
                 combinations *= _size(declared)

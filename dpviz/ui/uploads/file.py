@@ -38,7 +38,7 @@ CHOICES = (
 NOTICE = texts.NOTICE
 FILL = "Fill from the data (not private)"
 # Keys in the session: what is still missing for a data set; the file was just removed; the panel is to be folded up.
-LACKS, REMOVED, USED = "own_file_lacks", "own_file_removed", "own_file_used"
+LACKS, REMOVED, FOLD = "own_file_lacks", "own_file_removed", "own_file_fold"
 # Keys in the session of mappings from `File.known_as`: to the releases of facts of the file, a key for each kind of
 # fact; and to the column of the persons whom these releases protect.
 RELEASES, PROTECTED = ("bought_shares", "released_smoothness", "released_gap"), "protected_by_releases"
@@ -142,7 +142,7 @@ class File:
         """Note that `parts` of the declaration `mark` were taken from the data, in addition to those noted before."""
         self.filled.setdefault(mark, set()).update(parts)
 
-    def typed(self, name: str, rows: Hashable) -> Mapping[int, Mapping[str, Any]]:
+    def typed_cells(self, name: str, rows: Hashable) -> Mapping[int, Mapping[str, Any]]:
         """Return the cells that the visitor has typed into a table since the last fill, by row number and column.
 
         name, rows : identify the table, as in `editor`.
@@ -151,12 +151,12 @@ class File:
         edited: Mapping[int, Mapping[str, Any]] = state.get("edited_rows", {})
         return edited
 
-    def let_go(self) -> None:
+    def forget_rows(self) -> None:
         """Forget the rows, here and in runs on them, when the file is removed.
 
         The object itself may live longer, as Streamlit's widgets hold it.
         """
-        visitors.current().forget(self.identities.values())
+        visitors.current().forget_tables(self.identities.values())
         self.frame, self.result = pd.DataFrame(), None
         for cache in (self.counts, self.starts, self.bounds, self.lists):
             cache.clear()
@@ -245,37 +245,36 @@ def uploaded(
     """
     st.caption(f":material/info: {NOTICE}")
     # Session keys: of the expander; set once the visitor has folded it up; and of the line into which it folds.
-    open_key, used_key, line_key = f"{page}_file_open", f"{page}_file_used", f"{page}_line"
-    line = st.session_state.get(line_key, "")  # description of the data set at the last draw, "" without one
-    if st.session_state.pop(USED, False):
-        st.session_state[used_key] = True
+    open_key, folded_key, line_key = f"{page}_file_open", f"{page}_file_folded", f"{page}_line"
+    old_line = st.session_state.get(line_key, "")  # description of the data set at the last draw, "" without one
+    if st.session_state.pop(FOLD, False):
+        st.session_state[folded_key] = True
         st.session_state.pop(open_key, None)
     with st.container(horizontal=True, key=f"{page}_own_file"):
-        title = escape_name(line) if line else "Your data"
-        is_unfolded = used_key not in st.session_state
+        title = escape_name(old_line) if old_line else "Your data"
+        is_unfolded = folded_key not in st.session_state
         box = st.expander(title, expanded=is_unfolded, key=open_key, icon=":material/upload_file:", on_change="rerun")
-        if line:
+        if old_line:
             st.button("Replace", key=f"{page}_replace", on_click=_remove, args=(page,))
             is_back = True  # the page returns to its demonstration
             st.button("Remove", key=f"{page}_remove", on_click=_remove, args=(page, is_back))
     with box:
-        file, result = choose_file(page, kind), None  # None also while it is not confirmed how the file is read
-        if file is not None:
-            result = _result(file, make)
+        file = choose_file(page, kind)
+        result = None if file is None else _result(file, make)
         if result is not None:
             st.button("Done", key=f"{page}_done", icon=":material/check:", on_click=fold)
-    new_line = "" if file is None or result is None else f"{file.name}: {file.contents}"
+    line = "" if file is None or result is None else f"{file.name}: {file.contents}"
     if result is not None:
         st.session_state[LACKS] = ()
     elif file is not None:
         st.session_state[LACKS] = tuple(file.missing_parts)
-    else:
+    else:  # there is no file, or it is not confirmed yet how it is read
         proposal = getattr(st.session_state.get(f"{page}_upload"), "proposal", None)
         st.session_state[LACKS] = ("your file" if proposal is None else "how the file is read, to be confirmed",)
-    if new_line != line:  # the line was drawn above with the old text
-        st.session_state[line_key] = new_line
-        if not new_line:
-            for key in (open_key, used_key):
+    if line != old_line:  # it was drawn above with the old text
+        st.session_state[line_key] = line
+        if not line:
+            for key in (open_key, folded_key):
                 st.session_state.pop(key, None)
         st.rerun()
     return (None, {}) if result is None else result
@@ -308,7 +307,7 @@ def missing_parts() -> Sequence[str]:
 
 def fold() -> None:
     """Fold up the page's panel at the next draw, because the visitor has finished the declarations; for callbacks."""
-    st.session_state[USED] = True
+    st.session_state[FOLD] = True
     st.session_state[WHOLE] = True  # the next draw is of the whole page, not of its fragment
 
 
@@ -328,7 +327,7 @@ def _remove(page: str, back: bool = False) -> None:
         st.session_state[REMOVED] = True
 
 
-def _uploader(page: str) -> str:
+def _uploader_key(page: str) -> str:
     """Return the key of the widget that takes a file, which has the number of removals so far."""
     number = st.session_state.get(f"{page}_uploader")
     return f"{page}_file_{number}" if number else f"{page}_file"
@@ -349,7 +348,7 @@ def choose_file(page: str, kind: type[Kind]) -> Kind | None:
     st.file_uploader(
         "CSV (also packed as .gz) or Parquet file, at most 50 MB",
         type=["csv", "txt", "tsv", "data", "gz", "parquet", "pq"],
-        key=_uploader(page),
+        key=_uploader_key(page),
         max_upload_size=50,
         on_change=_read,
         args=(page, kind),
@@ -365,14 +364,15 @@ def choose_file(page: str, kind: type[Kind]) -> Kind | None:
         st.error(escape_sentence(str(upload.error)), title=escape_sentence(upload.error.title))
         if upload.error.title == f"More than {MAX_ROWS:,} rows":  # the only error that a sample avoids
             st.button(f"Use a random sample of {MAX_ROWS:,} rows", on_click=_sample, args=(page, kind))
-    elif upload.proposal is None:
-        st.caption(f"**{escape_name(upload.name)}**: {len(upload.frame):,} rows, {len(upload.columns)} columns")
     if upload.proposal is not None:  # also with an error, so that the settings can be corrected
         table = upload.editor if kind.shows_cells else None
-        how.propose(page, upload.name, upload.proposal, table, callbacks=(_propose_again, _confirm), args=(page, kind))
+        how.propose(
+            page, upload.name, upload.proposal, table, on_change=_propose_again, on_confirm=_confirm, args=(page, kind)
+        )
         return None
     if upload.error is not None:
         return None
+    st.caption(f"**{escape_name(upload.name)}**: {len(upload.frame):,} rows, {len(upload.columns)} columns")
     if upload.reading is not None and upload.is_text:
         used = [column.name for column in upload.columns]
         repeated = upload.is_confirmed_before
@@ -397,7 +397,7 @@ def _forget(page: str) -> None:
     """Forget the rows of the panel's file, and the settings of how to read it."""
     old: File | None = st.session_state.get(f"{page}_upload")
     if old is not None:
-        old.let_go()
+        old.forget_rows()
     how.forget(page)
 
 
@@ -441,9 +441,9 @@ def _confirm(page: str, kind: type[File]) -> None:
     old: Detected = st.session_state[f"{page}_upload"].proposal
 
     def read(upload: File, data: bytes) -> None:
-        upload.proposal = old  # if the file cannot be read so, the settings stay, to be corrected
+        upload.proposal = old  # stays, to be corrected, if the settings do not go together
         reading = how.selected(page, old.reading, asks_kinds=kind.shows_cells)
-        upload.proposal = replace(old, reading=reading)  # or with the new ones, if the table cannot be read
+        upload.proposal = replace(old, reading=reading)  # stays, to be corrected, if the file cannot be read so
         _load(upload, data, reading, old.names)
         upload.proposal = None
         how.keep(upload.name, reading, old.names)
@@ -481,7 +481,7 @@ def _use_file(page: str, kind: type[File], use: Callable[[File, bytes], None]) -
 
     All declarations about the old object are reset. A UserError that `use` raises is kept in the new one.
     """
-    file = st.session_state.get(_uploader(page))
+    file = st.session_state.get(_uploader_key(page))
     old: File | None = st.session_state.pop(f"{page}_upload", None)
     if file is None:
         return
@@ -543,12 +543,13 @@ def mark_from_data(upload: File, declared: Mapping[Mark, Collection[Any]], nouns
     """
     from_file = [mark for mark, parts in declared.items() if upload.filled.get(mark, set()) & set(parts)]
     upload.from_data.extend(from_file)
-    kinds = [noun for kind, noun in nouns.items() if any(mark[0] == kind for mark in from_file)]
-    if not kinds:
+    kinds = {kind for kind, _ in from_file}
+    nouns_in_use = [noun for kind, noun in nouns.items() if kind in kinds]
+    if not nouns_in_use:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        key = f"{upload.page}_upload_knew_{'_'.join(kinds)}"
-        explain.mark_taken(" and ".join(kinds), key, _declare_known, (upload, from_file))
+        key = f"{upload.page}_upload_knew_{'_'.join(nouns_in_use)}"
+        explain.mark_taken(" and ".join(nouns_in_use), key, _declare_known, (upload, from_file))
 
 
 def range_parts(low: float, high: float) -> set[tuple[str, float]]:
@@ -582,4 +583,4 @@ def fill_button(
 def _fill(file: File, fill: Callable[..., None], args: tuple[Any, ...]) -> None:
     """Fill in declarations, and have the tables start from them; for the callback of `fill_button`."""
     fill(*args)
-    file.edition += 1
+    file.edition += 1  # gives each table a new key

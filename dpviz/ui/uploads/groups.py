@@ -226,14 +226,16 @@ def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
     Groups with a share that was declared before stay as they are. with_shares : true to fill in the shares of the
     others, too: what the declared ones leave of 1 is divided among them in proportion to their numbers of rows.
     """
-    max_names = MAX_GROUPS - 1  # without "other"
-    frequent = [name for name in target_classes(file.frame[group], max_names) if name != OTHER]
+    column = file.frame[group]
     declared = {name: share for name, share in file.groups.get(group, []) if not math.isnan(share)}
-    rarer = [name for name in declared if name not in (*frequent, OTHER)]
-    names = [*frequent[: max(max_names - len(rarer), 0)], *rarer, OTHER]
+    stay = [name for name in declared if name != OTHER]
+    is_undeclared = group_positions(column, [*stay, OTHER]) == len(stay)  # of each row: the last position, of "other"
+    max_new = max(0, MAX_GROUPS - 1 - len(stay))  # one group is "other"
+    frequent = [name for name in target_classes(column[is_undeclared], max_new) if name != OTHER]
+    names = [*stay, *frequent, OTHER]
     filled: dict[str, float] = {}
     if with_shares:
-        all_counts = np.bincount(group_positions(file.frame[group], names), minlength=len(names)).astype(float)
+        all_counts = np.bincount(group_positions(column, names), minlength=len(names)).astype(float)
         # Of the groups with rows, but without a declared share.
         counts = {name: count for name, count in zip(names, all_counts, strict=True) if count and name not in declared}
         rest = 1 - math.fsum(declared.values())

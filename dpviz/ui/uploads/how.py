@@ -39,17 +39,16 @@ def propose(
     detected: Detected,
     editor: Callable[..., pd.DataFrame] | None,
     *,
-    callbacks: tuple[Callable[..., None], Callable[..., None]],
+    on_change: Callable[..., None],
+    on_confirm: Callable[..., None],
     args: tuple[Any, ...],
 ) -> None:
     """Draw the panel that proposes how a file is read, with controls to change it and the button that confirms it.
 
     page : prefix of the panel's keys. name : of the file. detected : the proposal.
     editor : `File.editor`, which draws the columns and their first cells; None if no cell of the file may be shown.
-    callbacks : two functions that are called with `args`: the first when a setting changes, the second when the visitor
-    confirms all.
+    on_change, on_confirm : are called with `args` when a setting changes, and when the visitor confirms all.
     """
-    on_change, on_confirm = callbacks
     with st.container(border=True):
         st.markdown(f"**How is {escape_name(name)} read?** This is a guess, made from the file. Change what is wrong.")
         st.badge("from the data, not private", icon=":material/visibility:", color="orange")

@@ -82,12 +82,13 @@ def choose(upload: File, constant: bool = False, with_users: bool = False) -> da
     features = choose_features(upload, used)
     _offer_texts(upload, {*used, *features})
     text_columns = _choose_categories(upload, {*used, *features})
-    numeric = [target, *features] if positive is None else features  # a target without classes is a number
-    bounds = declare_ranges(upload, numeric, with_target=positive is None)
+    is_number = positive is None  # the target
+    numeric = [target, *features] if is_number else features
+    bounds = declare_ranges(upload, numeric, with_target=is_number)
     lists = categories.declare(upload, text_columns) if text_columns else {}
-    drop = choose_dropping(upload, [] if positive is None else [target], numeric)
-    has_constant = constant and positive is not None and choose_constant(upload)
-    target_range = bounds.pop(target, UNDECLARED) if positive is None else None  # declared with those of the features
+    drop = choose_dropping(upload, [] if is_number else [target], numeric)
+    has_constant = constant and not is_number and choose_constant(upload)
+    target_range = bounds.pop(target, UNDECLARED) if is_number else None  # declared with those of the features
     prepared: datasets.Prepared[Any] = upload.prepare_once(
         datasets.prepare if user is None else datasets.prepare_users,
         **(people._asdict() if user is None else {"user": user}),
@@ -267,7 +268,7 @@ def declare_ranges(upload: File, features: Sequence[str], with_target: bool = Fa
     help = "Minimum and maximum of each column, rounded outwards."
     file.fill_button(upload, _fill_ranges, (upload, list(features)), help)
     # An end that was typed after the fill is no longer from the data, even if it is the same number.
-    for row, typed_ends in upload.typed("ranges", rows=tuple(features)).items():
+    for row, typed_ends in upload.typed_cells("ranges", rows=tuple(features)).items():
         filled = upload.filled.get(("bounds", features[row]), set())  # pairs such as ("lowest", 0.5)
         filled.difference_update([(end, value) for end, value in filled if end in typed_ends])
     bounds = {name: upload.bounds[name] for name in features}

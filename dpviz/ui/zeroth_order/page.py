@@ -229,7 +229,7 @@ class ZerothOrderPage(FamilyPage):
 
     # ---------------------------------------------------------------------------------------------------- during a run
 
-    def is_map(self, planned: PlanView | Run) -> bool:
+    def has_map(self, planned: PlanView | Run) -> bool:
         """Return true if a map of the objective can be drawn: for simulated functions of two parameters."""
         problem = planned.experiment.problem
         return type(problem) in REACH and problem.facts().d == len(DIRECTIONS)
@@ -274,7 +274,7 @@ class ZerothOrderPage(FamilyPage):
         It is drawn over a fixed part of the plane (`REACH`), so the axes of the runs, the further arguments, do not
         matter.
         """
-        return ground(run, smoothed=False) if self.is_map(run) else None
+        return ground(run, smoothed=False) if self.has_map(run) else None
 
     # ----------------------------------------------------------------------------------------------------- after a run
 
@@ -323,10 +323,13 @@ class ZerothOrderPage(FamilyPage):
         for column, metric in zip((right, left), figures.STATIONARITY, strict=True):  # the left one has the lengths
             with column:
                 drawings += _stationarity(panel, run, trace, metric)
-        if self.is_map(run):
-            maps = [(self.landscape(run, trace, smoothed), smoothed) for smoothed in (False, True)]
-            keyed = [(chart, panel.key(f"chart_ground_{smoothed}")) for chart, smoothed in maps if chart is not None]
-            drawings += charts.show_side_by_side(*keyed)
+        if self.has_map(run):
+            maps = []
+            for smoothed in (False, True):
+                chart = self.landscape(run, trace, smoothed)
+                if chart is not None:
+                    maps.append((chart, panel.key(f"chart_ground_{smoothed}")))
+            drawings += charts.show_side_by_side(*maps)
         return drawings
 
     def draw_verdict(self, _run: Run, trace: Trace, diagnostics: bool) -> None:
@@ -357,7 +360,7 @@ def ground(run: Run, smoothed: bool) -> Ground:
     """Compute the objective of a run's function over its two parameters; if `smoothed`, its mean over discs of the
     run's radius r."""
     objective = _evaluate(run.experiment.problem.to_json())
-    return averaged(objective, radius(run)) if smoothed else objective
+    return average_over_discs(objective, radius(run)) if smoothed else objective
 
 
 def radius(run: Run) -> float:
@@ -378,7 +381,7 @@ def _evaluate(text: str) -> Ground:
     return clouds.objective_ground(problem.replaced(rows=ROWS).build(), x, y)
 
 
-def averaged(objective: Ground, radius: float) -> Ground:
+def average_over_discs(objective: Ground, radius: float) -> Ground:
     """Compute the mean of the values on a grid over discs of this radius around each of its points.
 
     The mean is that over BALL points of the disc. Between the points of the grid values are interpolated linearly;
