@@ -43,7 +43,10 @@ def prepare() -> None:
 
 @st.cache_resource(ttl=2.0, show_spinner=False)
 def tidy() -> None:
-    """Collect the garbage of drawn pages, at most every two seconds; a poll of a run does not call it."""
+    """Collect the garbage of drawn pages, at most every two seconds: until then the cache answers the call.
+
+    A poll of a run does not call it.
+    """
     gc.collect()
 
 
