@@ -126,7 +126,7 @@ def show_plan(
     downloads.analyses(
         panel.page,
         plan,
-        partial(export.of_analyses, plan, budget, delta, relative=wanted),
+        partial(export.analyses_to_notebook, plan, budget, delta, relative=wanted),
         lambda: to_report(plan, budget, delta, relative=wanted, day=date.today().isoformat()),
         lambda: program,
     )
