@@ -57,7 +57,7 @@ class Job:
         self.result: SweepResult | None = None
         self.progress = 0.0
         self.seconds = self.computing = 0.0
-        # The store shares the points of a sweep for which a visitor waits; any other job is shared as a whole.
+        # A sweep for which a visitor waits is shared point by point, by the store; other jobs are shared as a whole.
         is_stored = isinstance(task, Sweep) and not later
         is_shared = not is_stored and Cell(self.experiment, tables).repeatable
         self.key = task.to_json() if is_shared else ""

@@ -175,7 +175,7 @@ class FinalMedian(Measure):
 
     def value(self, side: Side) -> float:
         _, values = self._quantiles(side)
-        return float(values[-1, 1])
+        return float(values[-1, 1])  # the last median
 
     def curves(self, side: Side) -> tuple[Curve, ...]:
         """Return the median at every recorded iteration, with a band from the 10 to the 90 % quantile."""

@@ -114,10 +114,11 @@ def _around_medians(data_sets: Sequence[Samples]) -> np.ndarray:
     samples = [numbers for data_set in data_sets for numbers in data_set]
     rows, sizes = np.empty((len(samples), 3)), np.array([len(numbers) for numbers in samples])
     for size in set(sizes.tolist()):  # one size, unless the sweep varies the number of runs
-        half, indices = 0.5 / math.sqrt(size), np.flatnonzero(sizes == size)
+        indices = np.flatnonzero(sizes == size)
         group = np.array([samples[index] for index in indices])  # all with equal sizes, for one call
+        offset = 0.5 / math.sqrt(size)  # 1/(2√R)
         # By Hazen, the i-th of R samples is the quantile (i - 1/2)/R, symmetric around the median.
-        rows[indices] = np.quantile(group, (0.5 - half, 0.5, 0.5 + half), axis=1, method="hazen").T
+        rows[indices] = np.quantile(group, (0.5 - offset, 0.5, 0.5 + offset), axis=1, method="hazen").T
     return rows.reshape(len(data_sets), -1, 3)
 
 
@@ -481,8 +482,8 @@ class SweepResult(Displayed):
     def visible(self, diagnostics: bool) -> "SweepResult":
         """Return a result with the points so far, which does not grow with the sweep.
 
-        diagnostics : True for all numbers; False without the diagnostics, which read raw data, and arms without
-            privacy. The rest may also be downloaded.
+        diagnostics : True for all numbers; False to leave out what reads raw data, which are the diagnostics and the
+            arms without privacy. What remains may also be downloaded.
         """
         curves = {label: copy(curve) for label, curve in self.curves.items()}
         if not diagnostics:

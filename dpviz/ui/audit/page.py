@@ -170,7 +170,7 @@ class StartableAudit(run_panel.Startable):
 
     def start(self, page: str, title: str, short: bool) -> AuditRun:
         job = runner().submit(self.auditing, visitor=visitors.current().name, short=short)
-        return AuditRun(job, {}, page, title)
+        return AuditRun(job, plans={}, page=page, title=title)
 
 
 def show() -> None:

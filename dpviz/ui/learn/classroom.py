@@ -724,9 +724,11 @@ def _close_odds(current: Room, ballot: Ballot) -> None:
         "best": local.success(question.epsilon),
         "bound": local.success_bound(question.epsilon),
     }
-    current.reveal(
-        ballot, result, by_seat=lambda seat: {"right": question.right(seat, answers[seat])} if seat in answers else {}
-    )
+
+    def score_of(seat: int) -> dict[str, int]:
+        return {"right": question.right(seat, answers[seat])} if seat in answers else {}
+
+    current.reveal(ballot, result, by_seat=score_of)
 
 
 # --------------------------------------------------------------------------------------------------------- what is left

@@ -82,7 +82,7 @@ class OwnOrigins:
             if reason:
                 _log.warning("Refused: %s", reason)
                 if scope["type"] == "websocket":
-                    await send({"type": "websocket.close", "code": 1008})
+                    await send({"type": "websocket.close", "code": 1008})  # RFC 6455: a policy was violated
                 else:
                     await PlainTextResponse(reason, 403)(scope, receive, send)
                 return

@@ -40,8 +40,8 @@ POLL_INTERVAL = 0.5  # seconds between two checks whether the server is about to
 def address(page: str, code: str) -> str:
     """Return the address at which phones join a class.
 
-    Where the lecturer's page names this machine itself, which phones cannot, it has the name that the setting
-    `browser.serverAddress` knows; `dpviz serve --class` sets it.
+    If the lecturer's page is at a name of this machine itself, which phones cannot use, the address has the name in the
+    setting `browser.serverAddress`, which `dpviz serve --class` sets.
 
     page : the address of the lecturer's page, or the header Host of its request. code : the letters of the class.
     """
