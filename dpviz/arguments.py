@@ -62,8 +62,8 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*arguments: P.args, **named: P.kwargs) -> R:
-        # Annotations are read at the first call, when all names of the module are defined. The entry for a function
-        # without any says that they have been read.
+        # Annotations are read at the first call, when all names of the module are defined. A function without any gets
+        # an entry, too: an empty dictionary means that they have not been read.
         if not hints_by_name:
             hints_by_name.update(get_type_hints(function, include_extras=True) or {"return": None})
         for name in named:
@@ -141,21 +141,24 @@ def _fits(value: Any, hint: Any) -> bool:
     origin, parts = get_origin(hint), get_args(hint)
     kind = origin or hint
     if origin is Annotated:
-        return _fits(value, parts[0]) and all(mark.holds(value) for mark in parts[1:] if isinstance(mark, Between))
+        annotated, *marks = parts
+        return _fits(value, annotated) and all(mark.holds(value) for mark in marks if isinstance(mark, Between))
     if origin in (Union, UnionType):
         return any(_fits(value, part) for part in parts)
     if origin is Literal:
         return isinstance(value, str) and value in parts
-    if kind in (float, int):
-        numbers = (int, np.integer) if kind is int else (int, np.integer, float, np.floating)
-        return isinstance(value, numbers) and not isinstance(value, bool) and (kind is int or _finite(value))
+    if kind is int:
+        return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if kind is float:
+        return (_fits(value, int) or isinstance(value, float | np.floating)) and _finite(value)
     if kind is bool:
         return isinstance(value, bool | np.bool_)
     if kind is Any or not isinstance(kind, type):  # any value, or one of a type variable
         return True
     if getattr(kind, "_is_protocol", False):  # most protocols cannot be checked at run time
         return True
-    if not isinstance(value, tuple | list if kind is tuple else kind):  # JSON has lists alone
+    accepted = (tuple, list) if kind is tuple else kind  # JSON has lists alone
+    if not isinstance(value, accepted):
         return False
     if kind is type and isinstance(value, type) and parts:
         return issubclass(value, get_origin(parts[0]) or parts[0])
@@ -169,7 +172,7 @@ def _fits(value: Any, hint: Any) -> bool:
         return False
     # For a mapping its keys and its values, which the two parts of the annotation describe; else the items, which the
     # first part describes (`strict=False`: that of a tuple has a second one, such as Ellipsis).
-    groups: Any = zip(*value.items(), strict=True) if isinstance(value, Mapping) else [value]
+    groups: list[Any] = [value.keys(), value.values()] if isinstance(value, Mapping) else [value]
     for part, items in zip(parts, groups, strict=False):
         distinct = {id(item): item for item in items}  # each object is checked once: a schedule often repeats a few
         if not all(_fits(item, part) for item in distinct.values()):
@@ -198,18 +201,20 @@ def _in_words(hint: Any) -> str:
     if origin in (Union, UnionType):
         # Of more than four classes of a module only the module is named, as all names would make a long sentence.
         modules = [getattr(part, "__module__", "") for part in parts]
-        crowded = {module for module in modules if modules.count(module) > 4}
-        *others, last = dict.fromkeys(
-            f"an object of {module}" if module in crowded else _in_words(part)
+        crowded_modules = {module for module in modules if modules.count(module) > 4}
+        words = [
+            f"an object of {module}" if module in crowded_modules else _in_words(part)
             for part, module in zip(parts, modules, strict=True)
-        )
+        ]
+        *others, last = dict.fromkeys(words)  # each once
         return f"{', '.join(others)} or {last}" if others else last
     if origin is type:
         return f"a class of {getattr(get_origin(parts[0]) or parts[0], '__name__', 'any kind')}"
     if origin is not None and origin is not np.ndarray:
         items = [_in_words(part) for part in parts if part is not Ellipsis]
         if len(set(items)) == 1 and items[0] in _PLURALS:  # a pair, or any number
-            items = [f"{'two ' if len(items) == 2 else ''}{_PLURALS[items[0]]}"]
+            plural = _PLURALS[items[0]]
+            items = [f"two {plural}" if len(items) == 2 else plural]
         joined = " to ".join(items) if issubclass(origin, Mapping) else ", ".join(items)
         return f"a {origin.__name__.lower()} of {joined}" if items else f"a {origin.__name__.lower()}"
     texts = {float: "a finite number", int: "a whole number", bool: "True or False", str: "a text", bytes: "bytes"}

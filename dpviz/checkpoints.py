@@ -70,5 +70,7 @@ def compute_in_slices(compute: Callable[..., np.ndarray], seconds: float, *value
     """
     if not len(values[0]):  # there is no slice to get the shape of the empty result from
         return compute(*values)
-    results = [compute(*(value[rows] for value in values)) for rows in checkpointed_slices(len(values[0]), seconds)]
+    results = []
+    for rows in checkpointed_slices(len(values[0]), seconds):
+        results.append(compute(*(value[rows] for value in values)))
     return results[0] if len(results) == 1 else np.concatenate(results)

@@ -43,8 +43,8 @@ def show_progress_bar(title: str, is_shown: bool) -> Iterator[Callable[[float], 
     """Show a progress bar by tqdm around the body of a `with`; yield a function that sets the share that is done, in
     [0, 1].
 
-    A KeyboardInterrupt in the body ends it without an error, so that the caller can return the results so far; before
-    the first call of the function there are none, and the interrupt is raised. Without `is_shown` there is no bar, and
+    A KeyboardInterrupt ends the body without an error, so that the caller can return the results so far; before the
+    first call of the function there are none, and the interrupt is raised. Without `is_shown` there is no bar, and
     interrupts are raised. Raises UserError if tqdm is missing.
     """
     if not is_shown:

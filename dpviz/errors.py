@@ -54,7 +54,8 @@ def with_article(name: str) -> str:
 
 def value_in_words(value: Any) -> str:
     """Return a wrong value in words: itself if it is short, as (0, 1) is, else its type: "a DataFrame"."""
-    items = value if type(value) in (list, tuple) and 0 < len(value) <= 3 else [value]
+    is_short_list = type(value) in (list, tuple) and 0 < len(value) <= 3
+    items = value if is_short_list else [value]
     if all(item is None or (isinstance(item, str | float | int) and not is_large(item)) for item in items):
         return repr(value)
     if isinstance(value, type):
@@ -62,7 +63,8 @@ def value_in_words(value: Any) -> str:
     if isinstance(value, str):
         return f"a text of {len(value):,} letters"
     name = type(value).__name__.removeprefix("nd")  # an ndarray is an array
-    return f"an empty {name}" if isinstance(value, list | tuple | dict) and not value else with_article(name)
+    is_empty = isinstance(value, list | tuple | dict) and not value
+    return f"an empty {name}" if is_empty else with_article(name)
 
 
 def is_large(value: str | float | int) -> bool:

@@ -44,11 +44,12 @@ backend: Callable[[], Any]
 
 
 def lazy_functions(module: str, names: str) -> Iterator[Callable[..., Any]]:
-    """Yield a stand-in for each of the functions `names`, words of a text, of a module that the first call imports."""
-    yield from (_function(module, name) for name in names.split())
+    """Yield a stand-in for each of the functions `names`, with blanks between them, of a module; its first call imports
+    the module."""
+    yield from (_lazy_function(module, name) for name in names.split())
 
 
-def _function(module: str, name: str) -> Callable[..., Any]:
+def _lazy_function(module: str, name: str) -> Callable[..., Any]:
     function: Callable[..., Any] | None = None
 
     def call(*arguments: Any, **named: Any) -> Any:

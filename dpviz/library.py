@@ -36,8 +36,8 @@ def epsilon(of: Budget | Plan | Event | Sequence[Event], delta: Delta) -> float:
     Parameters
     ----------
     of : Budget, Plan, Event or sequence of Events
-        A budget, whose guarantee is converted; or releases (events; or those of a plan, for all rows of a person where
-        it protects people), which the tightest accountant that applies composes.
+        A budget, whose guarantee is converted; or releases, which the tightest accountant that applies composes. Those
+        of a plan count for all rows of a person if it protects people.
     delta : float
         In (0, 1).
 
@@ -119,7 +119,8 @@ def calibrate(
     if not budget.private:
         raise UserError("Without a guarantee there is no noise to choose. Give a budget, such as PureDP(epsilon=1).")
     kind = noise or ("laplace" if budget.pure else "gaussian")
-    weights = np.ones(releases)  # equal, so below the first cost is that of each; m = n: no batches are drawn
+    # Equal weights, so the first of the equal costs is taken; m = n: all rows are read, no batches are drawn.
+    weights = np.ones(releases)
     if kind == "laplace":
         epsilon_each = calibrate_laplace(budget, weights, m=1, n=1)[0]
         return float(sensitivity / epsilon_each)  # ε = Δ/b
@@ -188,9 +189,9 @@ def audit(
     if not cases:
         raise UserError(f"There is no audit of {name}. `dpviz.families.audits()` has those that there are.")
     claimed = cases[0].budgets[0] if budget is None else budget
-    in_this_currency = [case for case in cases if type(claimed) in map(type, case.budgets)]
-    # The worst known case of a method comes first. Where none has this currency, `Audit` refuses the budget.
-    worst, *_ = in_this_currency or cases
+    for_this_kind = [case for case in cases if any(type(claimed) is type(option) for option in case.budgets)]
+    # The worst known case of a method comes first. Where none is for this kind of budget, `Audit` refuses it.
+    worst, *_ = for_this_kind or cases
     return Audit(worst, claimed, runs=runs, seed=seed).run()
 
 

@@ -17,7 +17,7 @@ def short(x: SupportsFloat | SupportsIndex, digits: int = 3) -> str:
 
     Whole numbers (int) have all their digits, others at most `digits` significant digits and no needless zeros.
     """
-    if not isinstance(x, float) and isinstance(x, SupportsIndex):  # in this order: the second takes long
+    if not isinstance(x, float) and isinstance(x, SupportsIndex):  # in this order: the check for a protocol takes long
         return f"{x.__index__():,}"
     x = float(x)
     if math.isnan(x):
@@ -44,9 +44,9 @@ def short_down(x: SupportsFloat | SupportsIndex, digits: int = 3) -> str:
     return short(_rounded(x, digits, ROUND_FLOOR), digits)
 
 
-def beside(x: float, scale: float, write: Callable[[float], str] = short) -> str:
-    """Return a number that is written next to others of size `scale` as text: "≈ 0" if it is not 0, but below 10⁻⁴ of
-    the scale; else `write` of it."""
+def near_zero_or(x: float, scale: float, write: Callable[[float], str] = short) -> str:
+    """Return a number as text: "≈ 0" if it is not 0, but below 10⁻⁴ of `scale`, the size of the numbers around it; else
+    `write(x)`."""
     return "≈ 0" if 0 < abs(x) < 1e-4 * abs(scale) else write(x)
 
 
@@ -83,7 +83,7 @@ def _rounded(x: SupportsFloat | SupportsIndex, digits: int, direction: str) -> S
     if not math.isfinite(x) or abs(nearest - x) <= _NOISE * abs(x):
         return nearest
     exact = Decimal(x)
-    last_digit = Decimal((0, (1,), exact.adjusted() - digits + 1))  # the power of ten of the last digit that is kept
+    last_digit = Decimal(1).scaleb(exact.adjusted() - digits + 1)  # the power of ten of the last digit that is kept
     return float(exact.quantize(last_digit, rounding=direction))
 
 

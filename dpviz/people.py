@@ -11,21 +11,22 @@ def rows_kept(people: ArrayLike, rows_per_person: int, seed: int = 0) -> np.ndar
 
     people : (n,) the person of each row: numbers or texts. seed : of the choice, which is public. Rows are chosen as if
         at random among those of a person, by a hash of the person and of the row's number among theirs: no other column
-        counts, and no other person. Where the number of rows is public, that of those that remain is, too.
+        counts, and no other person. If the number of rows is public, so is the number of rows that are kept.
     """
     index_of: dict[str, int] = {}  # by name
     names = map(str, np.asarray(people).tolist())
     person = np.array([index_of.setdefault(name, len(index_of)) for name in names], dtype=np.int64)  # of each row
     counts = np.bincount(person, minlength=len(index_of))  # of each person's rows
-    # With the rows sorted by person, in any order within: the number of each row among its person's, from 0.
-    number_in_order = np.arange(len(person)) - np.repeat(np.cumsum(counts) - counts, counts)
-    number = np.empty(len(person), dtype=np.uint64)  # of each row, as the table has them
+    # Once the rows are sorted by person, in any order within: the number of each row among its person's, from 0.
+    first_of_person = np.cumsum(counts) - counts  # index of each person's first row in that order
+    number_in_order = np.arange(len(person)) - np.repeat(first_of_person, counts)
+    number = np.empty(len(person), dtype=np.uint64)  # of each row, in the order of the table
     number[np.argsort(person, kind="stable")] = number_in_order
     has_more = counts > rows_per_person  # of all others every row is kept, in whatever order, which saves hashes
     starts = [_hashed(f"{seed} {name}") if more else 0 for name, more in zip(index_of, has_more, strict=True)]
     hashes = _mixed(np.array(starts, dtype=np.uint64)[person], number)
-    by_hash = np.lexsort((hashes, person))  # the rows, person by person, each person's by their hash
-    return np.sort(by_hash[number_in_order < rows_per_person])
+    by_hash = np.lexsort((hashes, person))  # the rows sorted by person, each person's by their hash
+    return np.sort(by_hash[number_in_order < rows_per_person])  # the first k of each person
 
 
 def _hashed(text: str) -> int:

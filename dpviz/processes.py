@@ -30,7 +30,7 @@ import psutil
 # -------------------------------------------------------------------- messages: a header in JSON, then raw arrays
 # Nothing is pickled: to read a message runs no code in it.
 
-_LENGTH = struct.Struct("<Q")  # the length of the header, in 8 bytes at the beginning of a message
+_LENGTH = struct.Struct("<Q")  # a length in 8 bytes: of the header, in front of it; in a pipe, also of each message
 _ALIGNED = 64  # arrays begin at multiples of this number of bytes, as those of NumPy do
 _KINDS = "biufcSU"  # NumPy's kinds of dtypes whose values are their bytes, unlike Python objects
 
@@ -193,8 +193,9 @@ class Child:
             self.kill()
             return "crash"
         self._close()
-        # SIGXCPU is the signal by which Linux ends a process at its limit of computing time; Windows has none.
-        limits: dict[int, Why] = {MEMORY: "memory", TIME: "time", -vars(signal).get("SIGXCPU", TIME): "time"}
+        limits: dict[int, Why] = {MEMORY: "memory", TIME: "time"}
+        if hasattr(signal, "SIGXCPU"):  # by which Linux ends a process at its limit of computing time; not on Windows
+            limits[-signal.SIGXCPU] = "time"  # `subprocess` gives the signal that ended a process as a negative code
         return limits.get(code, "crash")
 
     def _close(self) -> None:
@@ -209,20 +210,20 @@ class ParentConnection:
     Anything else that the process prints goes to the standard error. The process ends when its parent does, and ignores
     an interrupt from the keyboard, which is for the parent alone.
 
-    aside : called with every message when it arrives, by a thread of its own, also while a computation goes on. It
+    intercept : called with every message when it arrives, by a thread of its own, also while a computation goes on. It
         returns True if it has dealt with the message, such as a request to stop, so that `messages` leaves it out.
     """
 
-    def __init__(self, aside: Callable[[bytearray], bool]) -> None:
+    def __init__(self, intercept: Callable[[bytearray], bool]) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")  # the pipe, before prints go elsewhere
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        self._aside = aside
+        self._intercept = intercept
         self._messages: queue.SimpleQueue[bytearray] = queue.SimpleQueue()
         threading.Thread(target=self._listen, daemon=True, name="dpviz-parent").start()
 
     def messages(self) -> Iterator[bytearray]:
-        """Yield the messages of the parent as they arrive, but for those that `aside` has dealt with."""
+        """Yield the messages of the parent as they arrive, but for those that `intercept` has dealt with."""
         while True:
             yield self._messages.get()
 
@@ -237,7 +238,7 @@ class ParentConnection:
         """Take the messages of the parent as they arrive, and end the process after the last; run by a thread."""
         try:
             while (message := _read(sys.stdin.buffer)) is not None:
-                if not self._aside(message):
+                if not self._intercept(message):
                     self._messages.put(message)
                 del message  # a table must not stay in memory until the next message
         except MemoryError:  # without this thread the process would neither stop nor end with its parent
@@ -256,14 +257,14 @@ def _write(pipe: IO[bytes], pieces: Pieces) -> None:
 
 def _read(pipe: IO[bytes]) -> bytearray | None:
     """Wait for the next message in a pipe and return it; None if the pipe is closed."""
-    length_bytes = _filled(pipe, _LENGTH.size)
+    length_bytes = _read_bytes(pipe, _LENGTH.size)
     if length_bytes is None:
         return None
     (length,) = _LENGTH.unpack(length_bytes)
-    return _filled(pipe, length)
+    return _read_bytes(pipe, length)
 
 
-def _filled(pipe: IO[bytes], size: int) -> bytearray | None:
+def _read_bytes(pipe: IO[bytes], size: int) -> bytearray | None:
     """Return the next `size` bytes of a pipe; None if it is closed before."""
     buffer, filled = bytearray(size), 0
     while filled < size:
@@ -281,12 +282,12 @@ def process_limits(max_bytes: float, max_seconds: float) -> Iterator[None]:
     At the limit of memory a MemoryError is raised, or the process ends, where a library cannot raise it. `LATE` seconds
     after the limit of time the process ends.
     """
-    with _by_kernel(max_bytes, max_seconds) if _LINUX else watched(max_bytes, max_seconds):
+    with _kernel_limits(max_bytes, max_seconds) if _LINUX else thread_limits(max_bytes, max_seconds):
         yield
 
 
 @contextlib.contextmanager
-def _by_kernel(max_bytes: float, max_seconds: float) -> Iterator[None]:
+def _kernel_limits(max_bytes: float, max_seconds: float) -> Iterator[None]:
     """Limit the body as `process_limits` does, by limits of the Linux kernel."""
     import resource  # not on Windows
 
@@ -316,13 +317,13 @@ def _private() -> int:
 
 
 @contextlib.contextmanager
-def watched(max_bytes: float, max_seconds: float) -> Iterator[None]:
+def thread_limits(max_bytes: float, max_seconds: float) -> Iterator[None]:
     """Limit the body as `process_limits` does, by a thread that ends the process at a limit, also at that of memory."""
     max_resident, max_time = resident() + max_bytes, time.process_time() + max_seconds + LATE
-    has_left = threading.Event()  # set when the body has ended
+    is_over = threading.Event()  # set when the body has ended
 
     def watch() -> None:
-        while not has_left.wait(_WATCH):
+        while not is_over.wait(_WATCH):
             if resident() > max_resident:
                 os._exit(MEMORY)
             if time.process_time() > max_time:
@@ -333,7 +334,7 @@ def watched(max_bytes: float, max_seconds: float) -> Iterator[None]:
     try:
         yield
     finally:
-        has_left.set()
+        is_over.set()
         watcher.join()
 
 

@@ -123,8 +123,9 @@ def number(
         limits = (low, high)
         if scale == "log":
             is_count, is_share = isinstance(high, int), high <= 1
-            highest = high if is_share else min(high * (1000 if is_count else 1e6), 10**9)
-            limits = (low if is_count else low / 1e6, highest)
+            factor = 1000 if is_count else 1e6
+            highest = high if is_share else min(high * factor, 10**9)
+            limits = (low if is_count else low / factor, highest)
     extra: Any = {"symbol": symbol, "unit": unit, "scale": scale, "low": low, "high": high}
     return Field(default, ge=limits[0], le=limits[1], title=label, description=help, json_schema_extra=extra)
 
@@ -262,7 +263,7 @@ class Specification(BaseModel):
         """Rebuild a specification from `to_json`. Raises UserError if the text is not such a specification."""
         try:
             value = json.loads(text, object_pairs_hook=each_once)
-        except UserError:
+        except UserError:  # of `each_once`: a ValueError, too
             raise
         except (TypeError, ValueError, RecursionError):
             raise UserError("These settings are not valid JSON. Export them again and paste all of the text.") from None
@@ -280,7 +281,8 @@ class Specification(BaseModel):
 
     def replaced(self, **changes: Any) -> Self:
         """Return a validated copy with some fields changed (pydantic's `model_copy` does not validate)."""
-        return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | changes)
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self)(**(values | changes))
 
     def adopting(self, settings: Mapping[str, Any]) -> Self:
         """Return a validated copy with those of `settings` for which the class has a field. Raises UserError if the
@@ -306,7 +308,8 @@ class Specification(BaseModel):
                 raise UserError(f"{control.label} must be {slider} on a page (got {value!r}).")
         for name in type(self).model_fields:
             value = getattr(self, name)
-            for item in value if isinstance(value, tuple) else (value,):
+            items = value if isinstance(value, tuple) else (value,)
+            for item in items:
                 if isinstance(item, Specification):
                     item.check_ranges()
 
@@ -342,7 +345,8 @@ def kind_named(kind: str) -> type[Specification]:
     if not isinstance(kind, str) or not _WORDS.fullmatch(kind):
         raise ValueError(f"unknown kind {kind!r}; a class is read by a kind of its own, such as 'mine.descent'")
     if kind not in _kinds:
-        module = _registering_module(".".join(kind.split(".")[:2]))
+        first_words = ".".join(kind.split(".")[:2])
+        module = _registering_module(first_words)
         if module:
             importlib.import_module(module)
     if kind not in _kinds:
@@ -389,7 +393,7 @@ def classes_in(part: object) -> Iterator[type]:
         yield type(part)
         inner = vars(part).values()
     for value in inner:
-        if not isinstance(value, (str, float, int)):  # the names and ranges of a wide table, which is planned often
+        if not isinstance(value, (str, float, int)):  # quicker: a wide table has many, and is planned often
             yield from classes_in(value)
 
 
@@ -410,7 +414,7 @@ class _errors_as_sentences:
         exceptions = [item.get("ctx", {}).get("error") for item in error.errors(include_url=False)]
         if len(exceptions) == 1 and isinstance(exceptions[0], UserError):
             raise exceptions[0] from None  # it has a title of its own
-        raise UserError(" ".join(dict.fromkeys(_explained(error, self.cls)))) from None
+        raise UserError(" ".join(dict.fromkeys(_mistakes_in_words(error, self.cls)))) from None
 
 
 # By pydantic's name of a mistake, what it expects in place of a value.
@@ -433,7 +437,7 @@ _EXPECTED = {
 }
 
 
-def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str]:
+def _mistakes_in_words(error: ValidationError, cls: type[Specification]) -> Iterator[str]:
     """Yield a sentence for the first mistake that pydantic reports in each field of `cls`, with label, range, value."""
     controls = {control.name: control for control in cls.controls()}
     explained = set()
@@ -451,8 +455,8 @@ def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str
             yield f"{cls.__name__} needs {name}."
         elif item["type"] == "extra_forbidden":
             names = [*cls.model_fields, *cls.short_forms]
-            have = ", ".join(names) or "no settings"
-            yield f"{cls.__name__} has no {name!r}.{did_you_mean(name, names)} It has: {have}."
+            listed = ", ".join(names) or "no settings"
+            yield f"{cls.__name__} has no {name!r}.{did_you_mean(name, names)} It has: {listed}."
         elif control is not None and control.count:
             yield f"{control.label} {several_between(control)}."
         elif control is not None and control.low is not None:
@@ -461,6 +465,7 @@ def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str
         elif control is not None and control.options:
             yield f"{control.label} must be one of {', '.join(control.options)}{got}."
         elif item["type"] in _EXPECTED:
+            # The field, with the index of the wrong item if it has several: "values[3]".
             field = "".join(f"[{part}]" if isinstance(part, int) else part for part in item["loc"][:2])
             subject = f"`{field}`" if field else "All of it"
             expected = _EXPECTED[item["type"]].format(**context)
@@ -496,7 +501,7 @@ def _plain(value: Any) -> Any:
                 f'Name it in the class, such as kind = "mine.{cls.__name__.lower()}".',
                 title=f"{cls.__name__} needs a kind of its own",
             )
-        fields = {name: _plain(getattr(value, name)) for name in type(value).model_fields}
+        fields = {name: _plain(getattr(value, name)) for name in cls.model_fields}
         return fields | {"kind": cls.full_name()}
     if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
@@ -543,7 +548,8 @@ def _control(name: str, field: FieldInfo) -> Control:
     annotation, optional = field.annotation, False
     if get_origin(annotation) in (Union, types.UnionType):
         members = [part for part in get_args(annotation) if part is not type(None)]
-        optional, annotation = len(members) < len(get_args(annotation)), members[0]
+        optional = len(members) < len(get_args(annotation))
+        annotation = members[0]
     if get_origin(annotation) is Literal:
         annotation = str
     each = (0.0, 0.0)

@@ -14,7 +14,7 @@ def main() -> None:
     for message in parent.messages():
         word, _, number = bytes(message).partition(b" ")
         if word == b"watched":
-            watching = processes.watched
+            watching = processes.thread_limits
         elif word == b"memory":
             with watching(50e6, 60):
                 try:

@@ -307,7 +307,7 @@ def test_values_may_be_given_by_position_in_the_order_of_the_settings() -> None:
     assert _pure(2) == dpviz.PureDP(epsilon=2)
     assert _nesterov(30, 0.5) == dpviz.Nesterov(iterations=30, relative_step=0.5)
     grid = dpviz.Sweep(SMALL, epsilon=(0.5, 1), iterations=(3, 6))
-    assert grid.second is not None and grid.places == 4 and grid.fields == ("budget.epsilon",)
+    assert grid.second is not None and grid.points_per_data_set == 4 and grid.fields == ("budget.epsilon",)
 
 
 @pytest.mark.parametrize(

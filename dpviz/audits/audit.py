@@ -108,7 +108,7 @@ def _least_range(ranges: tuple[float, ...], rate: Floats, false_rate: Floats) ->
     losses, deltas = _profiles(ranges)  # (k,) and (number of factors, k)
     p, q = (np.asarray(value, dtype=float)[..., None] for value in np.broadcast_arrays(rate, false_rate))
     smallest_delta = p - np.exp(losses) * q  # (..., k) the δ(ε) that the event would need
-    # Small factors are refuted first, so that the number of those that are refuted tells which ones.
+    # The refuted factors are the smallest ones, so their number is the position of the largest of them, from 1.
     refuted = np.sum([(smallest_delta > delta).any(axis=-1) for delta in deltas], axis=0)
     return np.concatenate([[0.0], _FACTORS])[refuted] * max(ranges)
 
@@ -221,8 +221,8 @@ class Attack:
     reverse: bool = False
 
     def counts(self, present: Floats, absent: Floats) -> tuple[int, int]:
-        """Return the numbers of hits and of false hits: of the runs for which the test names a data set, those on this
-        one, and those on the other.
+        """Return the numbers of hits and of false hits: of the runs for which the test says "D", those on D and those
+        on D'; with `reverse`, of the runs for which it says "D'", those on D' and those on D.
 
         present, absent : scores of the runs on D and on D'.
         """
@@ -353,7 +353,7 @@ class Audit:
         """Number of runs on each data set on which the attack is chosen; they come first and are not counted."""
         return math.ceil(TUNING * self.runs)
 
-    def claimed(self, false_positive_rates: Floats) -> Floats:
+    def max_true_rates(self, false_positive_rates: Floats) -> Floats:
         """Return the largest true positive rates that the claim allows any attacker at these false positive rates."""
         return 1 - self.claim.tradeoff(false_positive_rates)
 
@@ -367,7 +367,7 @@ class Audit:
         """Return the verdict of the audit from its last state."""
         assert progress.attack is not None and progress.looks
         claim = self.claim
-        flagged = [look for look in progress.looks if look.bound > claim.value]
+        flagged = (progress.tuning + look.runs for look in progress.looks if look.bound > claim.value)
         return Verdict(
             symbol=claim.symbol,
             claim=claim.value,
@@ -376,7 +376,7 @@ class Audit:
             runs=self.runs,
             attack=progress.attack,
             looks=progress.looks,
-            flagged_at=progress.tuning + flagged[0].runs if flagged else None,
+            flagged_at=next(flagged, None),
             implementation=progress.implementation,
         )
 
@@ -393,6 +393,7 @@ class Audit:
                 "Take two data sets whose other rows are all equal, or read all rows in every step.",
                 title="On random batches, the other rows must not matter",
             )
+        # With one data set in place of both, all scores of a method that repeats itself are 0.
         one_twice = replace(self.case, data=lambda: replace(pair, other=pair.one), score=None)
         is_of_user = not is_ours(type(self.case.algorithm))
         if is_of_user and scores(one_twice, self.plan, 0, seed, "one data set twice", runs=2).any():
@@ -406,7 +407,7 @@ class Audit:
         watch.compare_spent(self.budget.spent(self.plan.events, self.plan.facts.released), self.budget.limit)
         by_world = [np.empty(0), np.empty(0)]  # the scores of both worlds so far
         attack, looks, done = None, list[Look](), 0  # done: number of runs so far
-        looks_at = self.ends()
+        looks_at = self.runs_at_looks()
         # A block ends after BLOCK runs, and wherever the attack is chosen or a bound is announced.
         for end in sorted({*range(BLOCK, self.runs, BLOCK), self.tuning, *looks_at, self.runs}):
             for world in (0, 1):
@@ -420,13 +421,14 @@ class Audit:
                 watch.add_choices(*choices)  # counts and probabilities
             done = end
             if end == self.tuning:
-                attack = self._tuned(*by_world)
+                attack = self._choose_attack(*by_world)
             if attack is not None and end in looks_at:
-                looks.append(self._look(attack, *(values[self.tuning :] for values in by_world)))  # the counted runs
+                counted = [values[self.tuning :] for values in by_world]
+                looks.append(self._look(attack, *counted))
             implementation = ImplementationVerdict(watch.findings()) if end == self.runs else None
             yield Progress(by_world[0], by_world[1], self.tuning, attack, tuple(looks), implementation)
 
-    def ends(self) -> list[int]:
+    def runs_at_looks(self) -> list[int]:
         """Return the numbers of runs on each data set after which a bound is announced.
 
         They include the runs on which the attack is chosen, and ascend; some are equal if there are fewer other runs
@@ -443,12 +445,13 @@ class Audit:
         rates = audit.rate_bounds(hits, len(present), false_hits=false_hits, false_runs=len(absent), confidence=level)
         return Look(len(present), hits, false_hits, float(self.claim.least(*rates)))
 
-    def _tuned(self, present: Floats, absent: Floats) -> Attack:
+    def _choose_attack(self, present: Floats, absent: Floats) -> Attack:
         """Return the attack that would prove the largest bound on these runs, given by their scores on D and on D'."""
         level = 1 - (1 - self.confidence) / self.looks  # that of each look
         # Thresholds are distinct scores; of more than _THRESHOLDS, those at evenly spaced ranks.
         distinct = np.unique(np.concatenate([present, absent]))
-        thresholds = distinct[np.unique(np.linspace(0, len(distinct) - 1, _THRESHOLDS).round().astype(int))]
+        ranks = np.unique(np.linspace(0, len(distinct) - 1, _THRESHOLDS).round().astype(int))
+        thresholds = distinct[ranks]
         attacks = [Attack(float(value), reverse) for reverse in (False, True) for value in thresholds]
         counts = np.array([attack.counts(present, absent) for attack in attacks])  # (attacks, 2) hits and false hits
         rates = audit.rate_bounds(
@@ -472,17 +475,20 @@ def scores(
     release : name of the random streams of these runs.
     watch : the tests of the implementation, which also get the runs.
     """
-    algorithm, data, source = case.algorithm, case.neighbours, case.source
+    algorithm, data, transcript_class = case.algorithm, case.neighbours, case.source
     problems = (data.one, data.other)
     draws_batches = any(draws_batch(event) for event in _events(plan))
-    actual = source(Ledger(plan.terms, replicates=runs), seed, release, row=data.row)
-    # Replays, which hand out the outputs of `actual` again, by (world, whether the row is in every batch).
-    keys = [(w, has_row) for w in (0, 1) for has_row in (True, False)] if draws_batches else [(1 - world, True)]
+    actual = transcript_class(Ledger(plan.terms, replicates=runs), seed, release, row=data.row)
+    # Replays, which hand out the outputs of `actual` again, by (world, whether the row is in every batch or in none).
+    keys = [(0, True), (0, False), (1, True), (1, False)] if draws_batches else [(1 - world, True)]
     replays = {
-        (w, has_row): source(Ledger(plan.terms, runs), seed, release, first_run=actual, row=data.row, with_row=has_row)
+        (w, has_row): transcript_class(
+            Ledger(plan.terms, runs), seed, release, first_run=actual, row=data.row, with_row=has_row
+        )
         for w, has_row in keys
     }
-    transcripts = {(world, True): actual, **replays}  # without batches the runs themselves serve for their world
+    # Without batches the runs themselves serve for their world; with batches a replay takes this place.
+    transcripts = {(world, True): actual, **replays}
     # The runs come first: in each step they release what the replays then hand out.
     # Each has a copy of its problem, since a method with a mistake made on purpose may change the problem's queries.
     steps = [iter(algorithm.run(copy(problems[world]), plan, actual))]
@@ -570,7 +576,7 @@ class Broken:
         return Audit(self.case, self.budget, runs=self.runs, seed=seed)
 
 
-def load(package: str, cases: Mapping[str, tuple[Case, Case]]) -> tuple[Broken, ...]:
+def load_mistakes(package: str, cases: Mapping[str, tuple[Case, Case]]) -> tuple[Broken, ...]:
     """Return the mistakes of a family, with their texts from the file `broken.toml` in its package.
 
     cases : by name of the mistake, the case with it and the sound one, whose first budget is the claimed one.

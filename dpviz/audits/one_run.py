@@ -40,7 +40,7 @@ class OneRunVerdict:
     correct: int
 
     @property
-    def most(self) -> float:
+    def max_bound(self) -> float:
         """The largest bound that this number of guesses can prove: the one that follows if all are right."""
         return audit.one_run_epsilon_lower_bound(self.canaries, self.guesses, self.guesses, confidence=self.confidence)
 
@@ -92,7 +92,7 @@ class OneRun:
             heads, tails = (
                 sum(release.log_densities()[0] for release in replay.releases if isinstance(release, NoisyRelease))
                 for replay in replays
-            )
+            )  # (m,) each; [0]: of the only replicate
         scores = np.asarray(heads - tails)
         indices = np.argsort(-np.abs(scores), kind="stable")[: round(GUESSED * self.canaries)]
         correct = int(((scores > 0) == coins)[indices].sum())  # the guess is heads where the score is positive

@@ -70,8 +70,8 @@ def statistics(
     if report is not None:
         write_page(plan.report(error, delta), report)
     if as_json:
-        rows = table.astype(object).where(table.notna(), None).to_dict("records")  # pandas' own JSON rounds numbers
-        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        records = table.astype(object).where(table.notna(), None).to_dict("records")  # pandas' own JSON rounds numbers
+        click.echo(json.dumps(records, indent=2, ensure_ascii=False))
         return 0
     change = "one row" if rows_per_person == 1 else f"up to {rows_per_person:,} rows of a person"
     change += " added or removed" if secret_rows else " replaced"
@@ -130,19 +130,19 @@ def audit(method: str | None, budget: str | None, runs: int | None, seed: int | 
             raise UserError("The file says all of it. Leave the options out.")
         planned_audit = read_settings(method, Auditing).audit
     else:
-        names = {name: name.partition(".")[2] for name in cases}  # without the family
-        matches = [case for name, case in cases.items() if method in (name, names[name])]
+        short_names = {name: name.partition(".")[2] for name in cases}  # without the family
+        matches = [case for name, case in cases.items() if method in (name, short_names[name])]
         if len(matches) != 1:
             several = ", ".join(name for name in cases if name.endswith(f".{method}"))
-            hint = f" Write one of {several}." if several else did_you_mean(method, names.values())
+            hint = f" Write one of {several}." if several else did_you_mean(method, short_names.values())
             raise UserError(f"No audit is called just '{method}'.{hint} `dpviz audit` lists them.")
         (case,) = matches
         claim = case.budgets[0] if budget is None else budget_of(budget)
         planned_audit = Audit(case, claim, runs or case.runs, seed=seed)
     verdict = planned_audit.run()
     if as_json:
-        numbers_of = ("symbol", "claim", "bound", "confidence", "runs", "violation", "faulty")
-        click.echo(json.dumps({name: getattr(verdict, name) for name in numbers_of}, indent=2, ensure_ascii=False))
+        fields = ("symbol", "claim", "bound", "confidence", "runs", "violation", "faulty")
+        click.echo(json.dumps({name: getattr(verdict, name) for name in fields}, indent=2, ensure_ascii=False))
     else:
         click.echo(f"{planned_audit.case.title}: {verdict}")
         click.echo(f"Releases that are not as declared, by the tests of them: {'some' if verdict.faulty else 'none'}.")

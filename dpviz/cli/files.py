@@ -203,9 +203,8 @@ def budget_of(text: str) -> Budget:
         if values and len(values) == len(parts) and values.keys() == cls.model_fields.keys():
             budget: Budget = cls(**values)
             return budget
-    kinds = [cls for cls in budgets if cls.model_fields]
-    forms = "; ".join(",".join(f"{name}=…" for name in cls.model_fields) for cls in kinds)
-    raise UserError(f"'{text}' is no budget. Give one of: {forms}.")
+    forms = [",".join(f"{name}=…" for name in cls.model_fields) for cls in budgets if cls.model_fields]
+    raise UserError(f"'{text}' is no budget. Give one of: {'; '.join(forms)}.")
 
 
 def parse_numbers(text: str) -> tuple[float, ...]:
@@ -275,12 +274,12 @@ def rows_as_text(rows: Sequence[Mapping[str, str]]) -> str:
     """Return rows of texts, each by the name of its column, as lines in aligned columns below these names."""
     if not rows:
         return ""
-    names = list(rows[0])
-    widths = [max(len(name), *(len(row[name]) for row in rows)) for name in names]
-    lines = [names, *([row[name] for name in names] for row in rows)]
-    return "\n".join(
-        " ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
+    headings = {name: name for name in widths}
+    lines = []
+    for row in (headings, *rows):
+        lines.append(" ".join(row[name].ljust(width) for name, width in widths.items()).rstrip())
+    return "\n".join(lines)
 
 
 def table_as_text(frame: "pd.DataFrame", labels: Mapping[str, str] | None = None) -> str:

@@ -59,7 +59,8 @@ class _Commands(click.Group):
         for path in settings_files + tables:
             if not Path(path).exists():
                 raise click.UsageError(f"There is no file {path}.")
-        return name, command(name) if name and listed_command else None, rest
+        called_command = command(name) if name and listed_command else None
+        return name, called_command, rest
 
 
 @click.group(

@@ -74,7 +74,7 @@ def serve(port: int, workers: int | None, store: str | None, browser: bool, is_c
     except FileNotFoundError as error:
         raise UserError(str(error), title="There is no dashboard") from None
     with socket.socket() as probe:
-        is_free = bool(probe.connect_ex(("127.0.0.1", port)))
+        is_free = probe.connect_ex(("127.0.0.1", port)) != 0  # an error number: nothing answers there
     if browser and is_free:  # else the page would be another server's, and Streamlit says that the port is in use
         subprocess.Popen([sys.executable, "-c", OPENER, str(port), page], env=environment)
     if os.name == "nt":  # there `execve` would return to the shell at once, while the dashboard goes on
@@ -97,4 +97,4 @@ def _addresses() -> list[str]:
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("10.255.255.255", 1))  # sends nothing: the system says which of its addresses it would use
         main_address, _ = probe.getsockname()  # without the port
-    return sorted(addresses, key=lambda address: address != main_address)
+    return sorted(addresses, key=lambda address: address != main_address)  # False comes first

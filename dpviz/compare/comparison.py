@@ -78,17 +78,17 @@ def metrics(sides: Sequence[Side]) -> dict[str, str]:
     return result
 
 
-def methods(side: Side, metric: str, every: bool) -> tuple[str, ...]:
+def methods(side: Side, metric: str, all_methods: bool) -> tuple[str, ...]:
     """Return the labels of the methods of a side that are drawn in a metric.
 
-    These are all that recorded the metric. Without `every`, only the private one that ends best is drawn, if there is
-    a private one.
+    These are all that recorded the metric. Without `all_methods`, only the private one that ends best is drawn, if
+    there is a private one.
     """
     name = _name(side, metric)
     if name not in side.summary.metrics:
         return ()
     best = side.summary.best(name)
-    if every or best is None:
+    if all_methods or best is None:
         return tuple(label for label, by_metric in side.summary.series.items() if name in by_metric)
     return (best,)
 
@@ -110,7 +110,7 @@ def ranking(sides: Sequence[Side], metric: str) -> Ranking | None:
     metric : a name, or SHARE. Returns None if no side has a private method, and where the sides disagree whether lower
         or higher is better.
     """
-    ranked, better = [], set()
+    ranked, directions = [], set()
     for side in sides:
         name = _name(side, metric)
         if name not in side.summary.metrics:
@@ -123,11 +123,11 @@ def ranking(sides: Sequence[Side], metric: str) -> Ranking | None:
         if values is not None:
             _, median, _ = values.end
             ranked.append((side, method, float(median)))
-            better.add(side.summary.metrics[name].better)
-    if not ranked or len(better) > 1 or better == {""}:  # "": neither lower nor higher is better
+            directions.add(side.summary.metrics[name].better)
+    if not ranked or len(directions) > 1 or directions == {""}:  # "": neither lower nor higher is better
         return None
-    higher = better == {"higher"}
-    ranked.sort(key=lambda item: -item[2] if higher else item[2])  # by the median
+    higher = directions == {"higher"}
+    ranked.sort(key=lambda item: item[2], reverse=higher)  # by the median
     return Ranking(tuple(ranked), higher)
 
 
@@ -156,13 +156,18 @@ def currencies(sides: Sequence[Side]) -> tuple[Currency, ...]:
 
 
 def curves(
-    sides: Sequence[Side], metric: str, axis: str, every: bool, currency: Currency | None = None, delta: float = 1e-6
+    sides: Sequence[Side],
+    metric: str,
+    axis: str,
+    all_methods: bool,
+    currency: Currency | None = None,
+    delta: float = 1e-6,
 ) -> list[Curve]:
     """Return the curves of a metric along an axis, for all sides.
 
     metric : a name, or SHARE.
     axis : a name of `axes`.
-    every : true for all methods, as for `methods`.
+    all_methods : true for all methods, as for `methods`.
     currency, delta : the unit of the axis of privacy; without a currency it is ε at this δ.
 
     Methods without the axis are left out, and so are points without a value on it. For each side in whose metric a
@@ -171,11 +176,11 @@ def curves(
     result = []
     for side in sides:
         arms = {arm.label: arm for arm in side.experiment.arms}
-        for label in methods(side, metric, every):
+        for label in methods(side, metric, all_methods):
             name = _name(side, metric)
             series = side.summary.series[label][name]
             values = series.relative if metric == SHARE else series
-            x = _along(side, label, series, axis, currency, delta)
+            x = _positions(side, label, series, axis, currency, delta)
             if values is not None and x is not None:
                 private, status = label in side.summary.private, side.summary.status[label][name]
                 has_x = ~np.isnan(x)
@@ -184,9 +189,9 @@ def curves(
         guess = side.summary.guess(metric)
         if side_curves and guess is not None:
             guess_metric, level = guess
-            x_ends = np.array([min(curve.x[0] for curve in side_curves), max(curve.x[-1] for curve in side_curves)])
+            start, end = min(curve.x[0] for curve in side_curves), max(curve.x[-1] for curve in side_curves)
             method, levels = guess_metric.label.lower(), np.full((2, 3), level)  # of both points all three quantiles
-            result.append(Curve(side.name, method, x_ends, levels, "not private", private=False))
+            result.append(Curve(side.name, method, np.array([start, end]), levels, "not private", private=False))
     return result
 
 
@@ -201,7 +206,7 @@ def _name(side: Side, metric: str) -> str:
     return headline.name if headline else ""
 
 
-def _along(
+def _positions(
     side: Side, label: str, series: Series, axis: str, currency: Currency | None, delta: float
 ) -> np.ndarray | None:
     """Return the positions of the k points of a series on an axis, (k,), of which some may be nan.
@@ -212,7 +217,7 @@ def _along(
     if axis == PRIVACY:
         if not plan.private:
             return None
-        used = _used(plan, iterations, currency, delta)
+        used = _privacy_used(plan, iterations, currency, delta)
         return used if np.isfinite(used[-1]) else None  # infinite where no ε is proven
     if axis == STEPS:
         return iterations
@@ -222,7 +227,7 @@ def _along(
     return None if other is None else np.interp(iterations, other.iterations, other.quantiles[:, 1])
 
 
-def _used(plan: Plan, iterations: np.ndarray, currency: Currency | None, delta: float) -> np.ndarray:
+def _privacy_used(plan: Plan, iterations: np.ndarray, currency: Currency | None, delta: float) -> np.ndarray:
     """Compute the privacy that a method has used at most by each of k iterations, (k,).
 
     Without a currency it is ε at δ, computed for up to POINTS of the iterations and nan for the others, which `curves`
@@ -231,6 +236,7 @@ def _used(plan: Plan, iterations: np.ndarray, currency: Currency | None, delta: 
     plan = plan.statement
     if currency is not None:
         return plan.spent(currency)[iterations]
+    # From the first iteration to the last, at first each of them.
     indices = np.unique(np.geomspace(1, len(iterations), POINTS).round().astype(int)) - 1
     used = np.full(len(iterations), np.nan)
     for index in indices:
@@ -248,7 +254,7 @@ def readings(side: Side, delta: float) -> dict[str, float]:
     }
 
 
-def ends(sides: Sequence[Side], metric: str, every: bool) -> "pd.DataFrame":
+def ends(sides: Sequence[Side], metric: str, all_methods: bool) -> "pd.DataFrame":
     """Return a table with a row for the last value of every method that `methods` returns.
 
     Its columns are the median over the replicates with its interval, the 10 and 90 % quantiles, the value of a constant
@@ -256,10 +262,11 @@ def ends(sides: Sequence[Side], metric: str, every: bool) -> "pd.DataFrame":
     """
     rows = []
     for side in sides:
-        for label in methods(side, metric, every):
+        for label in methods(side, metric, all_methods):
             name = _name(side, metric)
             series = side.summary.series[label][name]
-            (low, median, high), relative = series.end.tolist(), series.relative
+            low, median, high = series.end.tolist()
+            relative = series.relative  # to the value at the start
             _, guess = side.summary.guess(name) or (None, math.nan)
             rows.append(
                 {
@@ -295,9 +302,10 @@ def joint_cost(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool =
     """
     # Releases by which facts were learned count once, also if several sides have their data set, or their problem.
     earlier_by_source: dict[str, list[Event]] = {}
-    for problem in (side.experiment.problem for side in sides):
+    for side in sides:
+        problem = side.experiment.problem
         released = [grouped(event, problem.rows_per_person) for event in problem.released]
-        count_of_data = len(released) - len(problem.released_settings)
+        count_of_data = len(released) - len(problem.released_settings)  # those of the data set come first
         if problem.dataset is not None:
             earlier_by_source[problem.dataset.to_json()] = released[:count_of_data]
         earlier_by_source[problem.to_json()] = released[count_of_data:]
@@ -311,8 +319,7 @@ def joint_cost(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool =
     all_runs = list(chain(*runs_by_side))
     if not all_runs:
         return None
-    finite = currencies(sides)
-    currency = finite[0] if finite else None  # the strictest
+    currency = next(iter(currencies(sides)), None)  # the strictest
     if fixed or len(runs_by_side) == 1:
         return composed_cost(all_runs, earlier, currency, delta)
     total = total_cost(all_runs, earlier, currency) if currency else None

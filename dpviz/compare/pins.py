@@ -54,7 +54,7 @@ def _without_markup(name: str) -> str:
 
 def pin_from_link(packed: str) -> Pin:
     """Return the pin that `Pin.to_link` wrote. Raises UserError for any other text."""
-    return _pin(_parsed(decompress(packed)))
+    return _pin(_parse(decompress(packed)))
 
 
 def join_links(packed: Sequence[str]) -> str:
@@ -67,7 +67,7 @@ def join_links(packed: Sequence[str]) -> str:
 
 def pins_from_link(packed: str) -> tuple[Pin, ...]:
     """Return the pins in a text that `join_links` wrote. Raises UserError for any other text."""
-    return _pins(_parsed(decompress(packed)), "It holds no pins. Copy all of the link.")
+    return _pins(_parse(decompress(packed)), "It holds no pins. Copy all of the link.")
 
 
 def to_file(pins: Sequence[Pin]) -> str:
@@ -84,7 +84,7 @@ def from_file(content: bytes) -> tuple[Pin, ...]:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise UserError("It is no text. Choose a file that “Pins (JSON)” has made.", title="File not read") from None
-    document = _parsed(text)
+    document = _parse(text)
     parts = document.get("pins") if isinstance(document, Mapping) and document.get("format") == FORMAT else None
     return _pins(parts, "It holds no pins. Choose a file that “Pins (JSON)” has made.")
 
@@ -102,7 +102,7 @@ def _pins(parts: Any, error: str) -> tuple[Pin, ...]:
     return tuple(map(_pin, parts))
 
 
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     """Parse a text as JSON. Raises UserError if it is not valid."""
     try:
         return json.loads(text, object_pairs_hook=each_once)  # raises UserError where a key occurs twice

@@ -87,14 +87,14 @@ class Auditing(Specification):
         trace, start = Trace({ATTACK: _METRICS}), time.perf_counter()
         done = n_looks = 0  # runs and interim analyses in the trace
         latest, blocks = Step(ATTACK, BEFORE, trace, progress=0.0), self.audit.stream()
-        calling_heartbeat = at_checkpoints(lambda: heartbeat(latest), EVERY)
+        calling_heartbeat = at_checkpoints(lambda: heartbeat(latest), EVERY)  # with the newest `latest` at each call
         while True:
             with calling_heartbeat:
                 progress = next(blocks, None)
             if progress is None:
                 return
             n_runs = len(progress.present)  # scores of all runs on D so far, as many as on D'
-            snapshot = Snapshot(n_runs, {"runs": np.array([[n_runs]])})  # one replicate, by the output's length
+            snapshot = Snapshot(n_runs, {"runs": np.array([[n_runs]])})  # an output of shape (1, 1): one replicate
             padding = (0, BLOCK - (n_runs - done))  # to the runs of a full block: all records have the same shape
             series = zip(SCORES, (progress.present, progress.absent), strict=True)
             values = {name: np.pad(scores[done:], padding, constant_values=np.nan) for name, scores in series}
@@ -111,9 +111,9 @@ class Auditing(Specification):
         if arm_trace is None or not arm_trace.iterations:
             return None
         records = len(arm_trace.iterations)  # the complete ones: a thread may add another
-        present, absent = (_joined(arm_trace, name, records) for name in SCORES)
+        present, absent = (_numbers(arm_trace, name, records) for name in SCORES)
         threshold, reverse = (float(arm_trace.values[name][records - 1][0]) for name in ATTACK_METRICS)
-        columns = np.column_stack([_joined(arm_trace, name, records) for name in LOOK_METRICS])
+        columns = np.column_stack([_numbers(arm_trace, name, records) for name in LOOK_METRICS])
         looks = tuple(Look(int(runs), int(hits), int(false), bound) for runs, hits, false, bound in columns.tolist())
         attack = None if np.isnan(threshold) else Attack(threshold, bool(reverse))
         implementation = _implementation(arm_trace.values[TESTED][records - 1])
@@ -134,7 +134,7 @@ def mistake_named(name: str) -> Broken:
     return mistakes[name]
 
 
-def _joined(arm_trace: ArmTrace, name: str, records: int) -> Floats:
+def _numbers(arm_trace: ArmTrace, name: str, records: int) -> Floats:
     """Return the numbers in the first `records` records of a series, without the nan of the padding."""
     values = np.concatenate(arm_trace.values[name][:records])
     return values[~np.isnan(values)]

@@ -156,14 +156,14 @@ class _Session:
 
     async def _run_all(self) -> None:
         """Connect to the cluster, run the cells there, and close the connection."""
-        client = await self._connected()
+        client = await self._connect()
         try:
             await self._run_cells(client)
         finally:
             await _close(client)
 
-    async def _connected(self) -> "Client":
-        """Return a client connected to the scheduler. Raises UserError without Dask, or if no scheduler answers."""
+    async def _connect(self) -> "Client":
+        """Connect to the scheduler; return the client. Raises UserError without Dask, or if no scheduler answers."""
         require_package("distributed")
         from distributed import Client
 
@@ -206,7 +206,7 @@ class _Session:
         try:
             return outcome_from_bytes(await future.result())  # type: ignore[misc]  # of an asynchronous client
         except CancelledError as error:  # not cancelled by this session: the scheduler has gone, or lost the task
-            raise UserError(self._gone()) from error
+            raise UserError(self._loss_message()) from error
         except KilledWorker:
             return Outcome("failed", KILLED)
         except ModuleNotFoundError as error:
@@ -226,13 +226,12 @@ class _Session:
                 if await client.nthreads():
                     return time.monotonic()
         except Exception:  # of many kinds: the connection has closed, no answer comes
-            reason = self._gone()
+            reason = self._loss_message()
         if time.monotonic() - last_seen > PATIENCE:
             raise UserError(reason)
         return last_seen
 
-    def _gone(self) -> str:
-        """Return the sentence for a lost connection."""
+    def _loss_message(self) -> str:
         return f"The connection to the cluster at {self._address} was lost. What was finished is kept; run it again."
 
 

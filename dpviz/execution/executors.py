@@ -36,7 +36,7 @@ class FairQueue(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._visitors: OrderedDict[str, _Tasks[T]] = OrderedDict()
+        self._urgent: OrderedDict[str, _Tasks[T]] = OrderedDict()
         self._later: OrderedDict[str, _Tasks[T]] = OrderedDict()
         self._changed = threading.Condition()
         self._closed = False
@@ -45,7 +45,7 @@ class FairQueue(Generic[T]):
         """Add the items of one task of a visitor; they keep their order. later : true if they can wait."""
         with self._changed:
             if items:
-                queue = self._later if later else self._visitors
+                queue = self._later if later else self._urgent
                 queue.setdefault(visitor, OrderedDict()).setdefault(task, deque()).extend(items)
                 self._changed.notify_all()  # a waiting thread may accept only some items
 
@@ -57,9 +57,9 @@ class FairQueue(Generic[T]):
         """
         with self._changed:
             while not self._closed:
-                item = _next(self._visitors, fits)
+                item = _pop_next(self._urgent, fits)  # of the items that cannot wait
                 if item is None and later:
-                    item = _next(self._later)
+                    item = _pop_next(self._later)
                 if item is not None:
                     return item
                 self._changed.wait()
@@ -71,7 +71,7 @@ class FairQueue(Generic[T]):
         The visitor stays in the queue, perhaps without items, and so keeps the turn.
         """
         with self._changed:
-            for queue in (self._visitors, self._later):  # a task is in one of them
+            for queue in (self._urgent, self._later):  # a task is in one of them
                 items = queue.get(visitor, OrderedDict()).pop(task, None)
                 if items:
                     return list(items)
@@ -83,20 +83,20 @@ class FairQueue(Generic[T]):
         The turns are played on copies of the queues.
         """
         with self._changed:
-            if task in self._visitors.get(visitor, {}):
-                queue, earlier_queues = self._visitors, [self._visitors]
+            if task in self._urgent.get(visitor, {}):
+                queue, earlier_queues = self._urgent, [self._urgent]
             elif task in self._later.get(visitor, {}):
-                queue, earlier_queues = self._later, [self._visitors, self._later]
+                queue, earlier_queues = self._later, [self._urgent, self._later]
             else:
                 return None
             first = queue[visitor][task][0]
             copies = [_copy(earlier) for earlier in earlier_queues]
         result: list[T] = []
         for copy in copies:
-            item = _next(copy)
+            item = _pop_next(copy)
             while item is not None and item is not first:
                 result.append(item)
-                item = _next(copy)
+                item = _pop_next(copy)
         return result
 
     def close(self) -> None:
@@ -114,11 +114,11 @@ def _copy(visitors: OrderedDict[str, _Tasks[T]]) -> OrderedDict[str, _Tasks[T]]:
     return copy
 
 
-def _next(visitors: OrderedDict[str, _Tasks[T]], fits: Callable[[T], bool] | None = None) -> T | None:
+def _pop_next(visitors: OrderedDict[str, _Tasks[T]], fits: Callable[[T], bool] | None = None) -> T | None:
     """Remove the next item from a queue and return it; None if there is none.
 
-    It is the first item of the first task whose first item fits. Its task goes behind the visitor's other tasks, and
-    the visitor behind all others; both leave the queue where no item remains.
+    The first item of the first task whose first item fits is taken. Its task goes behind the visitor's other tasks, and
+    the visitor behind all others; a task or a visitor without further items leaves the queue.
     """
     entries = (
         (visitor, task, items)
@@ -131,8 +131,8 @@ def _next(visitors: OrderedDict[str, _Tasks[T]], fits: Callable[[T], bool] | Non
         return None
     visitor, task, items = entry
     if fits is None:
-        # Visitors before this one have withdrawn all their items, and their turn has passed. With `fits` they may also
-        # have items that failed it, so that they stay.
+        # Visitors before this one have withdrawn all their items, and their turn has passed: they leave. (With `fits`,
+        # they may have items that failed it.)
         for earlier in list(visitors):
             if earlier == visitor:
                 break
@@ -259,7 +259,7 @@ class SlotExecutor:
         self._task = uuid.uuid4().hex
         self._stopping: StopSignal | None = None
 
-    def leave(self) -> None:
+    def withdraw_if_stopped(self) -> None:
         """If the task is to stop, remove its waiting cells from the queue; their outcome is "stopped"."""
         if self._stopping is not None and self._stopping.is_set():
             for turn in self._queue.withdraw(self._visitor, self._task):
@@ -281,7 +281,7 @@ class SlotExecutor:
         self._queue.put(self._visitor, self._task, turns, self._later)
         try:
             while n_missing:
-                self.leave()  # if it was stopped since the last outcome
+                self.withdraw_if_stopped()
                 try:
                     outcome = outcomes.get(timeout=POLL_INTERVAL)
                 except Empty:
@@ -350,7 +350,8 @@ class _Worker:
         try:
             if short and cell.repeatable and not self._has_started():
                 outcome = execute(cell, stopping, on_progress, min(MEANWHILE, max_seconds))
-                if outcome.state != "timeout" or outcome.seconds > max_seconds:  # else only MEANWHILE is over
+                is_only_meanwhile_over = outcome.state == "timeout" and outcome.seconds <= max_seconds
+                if not is_only_meanwhile_over:
                     return outcome
             return self._converse(cell, stopping, on_progress, max_seconds, trace)
         except ProcessEnded as ended:

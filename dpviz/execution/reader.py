@@ -122,26 +122,26 @@ class Reader:
         child = self._children[index]
         # It may not have been started, or have ended since the last file, which is no fault of this one.
         if child is None or not child.alive:
-            child = self._replaced(index)
+            child = self._replace(index)
         try:
             child.send(pack(header | self._limits, {"file": np.frombuffer(data, dtype=np.uint8)}))
             message = child.receive(SLOWDOWN * self._limits["max_seconds"])
         except ProcessEnded as ended:
-            self._replaced(index)
+            self._replace(index)
             raise self._error(ended.why) from None
         if message is None:
-            self._replaced(index)
+            self._replace(index)
             raise self._error("time")
         answer, _ = unpack(message)
         if answer["resident"] > GROWN:  # bytes of memory that the child has in use
-            self._replaced(index)
+            self._replace(index)
         table_bytes = answer["stream"]  # the table is at the end of the message
         if not table_bytes:
             return answer, None
         with pyarrow.ipc.open_stream(pyarrow.py_buffer(message)[-table_bytes:]) as stream:
             return answer, stream.read_all()
 
-    def _replaced(self, index: int) -> Child:
+    def _replace(self, index: int) -> Child:
         """Kill the child of this index, if there is one; start another one and return it."""
         old = self._children[index]
         if old is not None:
@@ -208,14 +208,13 @@ def _message(header: Mapping[str, Any], data: bytes) -> Pieces:
     """Return the message that answers a request: the header, followed by the stream of the table."""
     answer, table = _answer(header, data)
     stream = _stream(table)
-    del table
     return [*pack(answer | {"resident": resident(), "stream": sum(map(len, stream))}, {}), *stream]
 
 
 def main() -> None:
     """Read the files that the server sends, until the server is gone."""
     later.import_tables()  # imports the libraries, so that no file has to wait for them
-    parent = ParentConnection(aside=lambda _: False)  # no message is dealt with on arrival: all wait in `messages`
+    parent = ParentConnection(intercept=lambda _: False)  # no message is dealt with on arrival: all wait in `messages`
     for message in parent.messages():
         header, arrays = unpack(message)
         try:

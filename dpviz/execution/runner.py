@@ -57,7 +57,7 @@ class Job:
         self.result: SweepResult | None = None
         self.progress = 0.0
         self.seconds = self.computing = 0.0
-        # The store shares the points of a sweep for which a visitor waits; any other job is shared as a whole.
+        # A sweep for which a visitor waits is shared point by point, by the store; other jobs are shared as a whole.
         is_stored = isinstance(task, Sweep) and not later
         is_shared = not is_stored and Cell(self.experiment, tables).repeatable
         self.key = task.to_json() if is_shared else ""
@@ -104,11 +104,11 @@ class Job:
         If the job waits, its visitor keeps the turn in the queue for the next job.
         """
         self._stopping.set()
-        # While this job follows another one, it has the other's executor, whose `leave` then removes nothing.
+        # While this job follows another one, it has the other's executor, which then removes nothing.
         if self.slot_executor is not None:
-            self.slot_executor.leave()
+            self.slot_executor.withdraw_if_stopped()
 
-    def forget_tables(self, tables: Collection[str]) -> None:
+    def stop_if_using(self, tables: Collection[str]) -> None:
         """Stop if the job computes on one of the tables with these identities, which its visitor has removed."""
         if not self._tables.keys().isdisjoint(tables):
             self.stop()
@@ -276,7 +276,8 @@ class Runner:
     def waiting(self) -> int:
         """Number of jobs that wait for a slot, apart from those that can wait until no others are in the queue."""
         with self._lock:
-            return sum(job.state == "queued" and not job.later and bool(job.slot_executor) for job in self._active)
+            in_queue = [job for job in self._active if job.state == "queued" and job.slot_executor is not None]
+            return sum(not job.later for job in in_queue)
 
     def close(self) -> None:
         """End the worker processes; nothing can be run afterwards."""
@@ -318,7 +319,7 @@ class Runner:
         Runs whose last use is longest ago make room for it.
         """
         with self._lock:
-            if self._leaders.get(job.key) is job:
+            if self._leaders.get(job.key) is job:  # it has ended, so that no other job may follow it any more
                 del self._leaders[job.key]
             is_complete = job.result is None or job.result.finished == job.result.points  # else points have failed
             if job.key and job.state == "done" and is_complete and job.bytes <= self._kept_bytes:

@@ -43,7 +43,7 @@ class Store:
         self._lock = threading.Lock()
         self._size: int | None = None  # in bytes, as far as this process knows
         self._damaged = self._problem = ""  # sentences about cells that could not be read, and not be written
-        versions()  # those of the code that this process has imported: the files may change while it runs
+        versions()  # caches those of the code that is imported now: the files may change while this process runs
 
     @property
     def note(self) -> str:
@@ -51,7 +51,7 @@ class Store:
         return " ".join(filter(None, (self._damaged, self._problem)))
 
     def keeps(self, cell: Cell) -> bool:
-        """Return true if a cell like this one is stored when it is finished, as far as it is known."""
+        """Return true if a cell like this one is stored when it is finished, as far as is known before."""
         return cell.storable and not self._problem
 
     def get(self, cell: Cell) -> Outcome | None:

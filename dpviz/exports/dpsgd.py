@@ -85,15 +85,15 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
         dp_accounting. rows : the number of rows, if the text does not say it.
     Raises UserError where settings are missing or impossible.
     """
-    settings: dict[str, float] = {
-        name: float(re.sub("[_,]", "", match[1]))
-        for name, names in _SETTINGS.items()
-        if (match := names.search(text)) and not re.fullmatch(_AMBIGUOUS.get(name, ""), match[1])
-    }
+    settings: dict[str, float] = {}
+    for name, pattern in _SETTINGS.items():
+        match = pattern.search(text)
+        if match and not re.fullmatch(_AMBIGUOUS.get(name, ""), match[1]):
+            settings[name] = float(re.sub("[_,]", "", match[1]))
     if match := _COMPOSED.search(text):
         settings["steps"] = float(re.sub("[_,]", "", match[1]))
     if "rows" not in settings and re.search(rf"(?<!\w)(?:{_NAMES['rows']})\s*[=:]", text):
-        settings.pop("batch_size", None)  # of another number of rows than `rows`, which cannot be read
+        settings.pop("batch_size", None)  # the text has its own number of rows, not `rows`, but it cannot be read
     n = int(min(settings.get("rows", rows), 1e18))  # `int` takes no infinity, which is refused below
     # 0 where the text has no such setting. A table without rows is refused below, by `NoisyMeans`.
     rate = settings.get("sample_rate", settings.get("batch_size", 0.0) / max(n, 1))
@@ -104,17 +104,14 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
     # Rounded up, as their cost must not be more than is stated; but not for a rounding error.
     steps = math.ceil(steps * (1 - 1e-9))
     rate = math.ceil(rate * n * (1 - 1e-9)) / n if n else rate
-    missing = [
-        words
-        for words, value in (
-            ("noise_multiplier", settings.get("noise_multiplier")),
-            ("sample_rate (or batch_size and dataset_size)", rate),
-            ("steps (or epochs)", steps),
-        )
-        if not value
-    ]
+    needed = {
+        "noise_multiplier": settings.get("noise_multiplier"),
+        "sample_rate (or batch_size and dataset_size)": rate,
+        "steps (or epochs)": steps,
+    }
+    missing = [words for words, value in needed.items() if not value]
     if missing:
         raise UserError(f"The text lacks {', '.join(missing)}.", title="Settings are missing")
     counts, clip = {"rows": n, "iterations": steps}, settings.get("clip", 1.0)
     means = NoisyMeans(sampling="poisson", noise="gaussian", batch_fraction=rate, clip=clip, **counts)
-    return means, settings["noise_multiplier"] * means.sensitivity  # clip/batch size: the inverse of `to_dpsgd`
+    return means, settings["noise_multiplier"] * means.sensitivity  # clip/batch size, by which `to_dpsgd` divides

@@ -202,7 +202,7 @@ def sweep_header(result: SweepResult, sweep: Sweep) -> Iterator[str]:
         yield f"second_setting: {', '.join(sweep.second.fields)}"
     yield f"unit of protection: {sweep.experiment.problem.unit}"
     condition = sweep.condition
-    yield from _condition(condition)
+    yield from _warnings(condition)
     if result.finished < result.points:
         depends = "" if result.public else ": which ones depends on the data, and no guarantee covers that"
         yield f"{result.finished} of {result.points} points are finished{depends}"
@@ -232,7 +232,8 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     if len(arm_trace.stopped_at):
         has_stopped = arm_trace.stopped_at >= 0  # it is -1 for others
         outcome["stopped_at"] = np.tile(np.where(has_stopped, arm_trace.stopped_at, np.nan), count)
-    table |= {name + ("" if arm_trace.private else NOT_PRIVATE): values for name, values in outcome.items()}
+    mark = "" if arm_trace.private else NOT_PRIVATE
+    table |= {name + mark: values for name, values in outcome.items()}
     if plan.passes is not None:
         table[results.PASSES] = plan.passes[iterations]
     ending = "_at_most" if plan.noise_varies else ""  # varies with earlier releases: the planned noise is a bound
@@ -240,7 +241,8 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
         column = f"noise_scale_{name}" if len(plan.noise) > 1 else "noise_scale"
         table[column + ending] = np.append(np.nan, scale)[iterations]  # iteration 0, the start, has no noise
     for metric, (_, numbers) in series.items():
-        table[metric.name + ("" if arm_trace.released(metric) else NOT_PRIVATE)] = numbers[:count].ravel()
+        mark = "" if arm_trace.released(metric) else NOT_PRIVATE
+        table[metric.name + mark] = numbers[:count].ravel()
     if arm_trace.condition:  # all follows from facts read from the data, or from noise with a known seed
         table = {
             name if name in _INDEX or name.endswith(NOT_PRIVATE) else name + NOT_PRIVATE: values
@@ -255,7 +257,7 @@ def header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
     yield f"settings: {spreadsheets.escape_settings(experiment.to_json())}"
     yield f"unit of protection: {experiment.problem.unit}"
     yield f"guarantee of one run of each private method: {experiment.guarantee}"
-    yield from _condition(experiment.condition)
+    yield from _warnings(experiment.condition)
     if trace.time_note:
         yield f"the run: {trace.time_note}"
     yield f"columns ending in {NOT_PRIVATE} are not private: do not publish them"
@@ -277,8 +279,8 @@ def header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
             )
 
 
-def _condition(condition: Condition) -> Iterator[str]:
-    """Yield warnings as header lines if the settings hold a seed of private noise, or were read from the data."""
+def _warnings(condition: Condition) -> Iterator[str]:
+    """Yield header lines that warn if the settings hold a seed of private noise, or were read from the data."""
     if condition.seeded:
         yield "not private: the settings above hold the seed of the noise, and who knows it can subtract the noise"
     if condition.read:
@@ -361,7 +363,7 @@ def notebook(template: str, **values: Any) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
-def of_analyses(plan: Analyses, budget: Budget, delta: float, relative: float) -> str:
+def analyses_to_notebook(plan: Analyses, budget: Budget, delta: float, relative: float) -> str:
     """Return a notebook that computes the numbers of a plan for several analyses; parameters as of `to_report`."""
     return notebook(
         "analyses",

@@ -61,7 +61,8 @@ class Release:
         p, cost = self.planned, self.cost
         if self.measure == "epsilon":
             return _sensitivity(p) / cost
-        return _sensitivity(p) / math.sqrt((8 if p.noise == "selection" else 2) * cost)  # η = √(8ρ), μ = √(2ρ)
+        factor = 8 if p.noise == "selection" else 2  # η = √(8ρ), μ = √(2ρ)
+        return _sensitivity(p) / math.sqrt(factor * cost)
 
     @property
     def factor(self) -> float:
@@ -79,8 +80,9 @@ class Release:
         statistic, column = self.planned.statistic, repr(self.planned.statistic.reads)
         match statistic:
             case Count(groups=groups, by=by) if groups:  # the group of a row that satisfies the condition
-                counted = replace(self.planned, statistic=statistic.replaced(by="", groups=()))
-                return f"pl.when({replace(self, planned=counted).expression}).then(text({by!r}))"
+                ungrouped = replace(self.planned, statistic=statistic.replaced(by="", groups=()))
+                condition = replace(self, planned=ungrouped).expression
+                return f"pl.when({condition}).then(text({by!r}))"
             case Count(comparison=comparison, operands=operands) if comparison:
                 cell = f"{'text' if isinstance(operands[0], str) else 'number'}({column})"
                 if comparison == "is one of":
@@ -171,34 +173,39 @@ def releases(plan: Analyses, budget: Budget, counting: Counting = "opendp") -> t
         limits["epsilon"] = budget.epsilon
     if isinstance(budget, ZeroConcentratedDP):
         limits["rho"] = budget.rho
-    elif isinstance(budget, ApproximateDP) and (rho := closed_forms.zcdp_rho(budget.epsilon, budget.delta)) > 0:
-        limits["rho"] = rho * (1 - 1e-9)  # OpenDP's conversion to ε is not exact in the last digits
+    elif isinstance(budget, ApproximateDP):
+        rho = closed_forms.zcdp_rho(budget.epsilon, budget.delta)
+        if rho > 0:
+            limits["rho"] = rho * (1 - 1e-9)  # OpenDP's conversion to ε is not exact in the last digits
     if counting == "dpviz" or not limits:
         unit: Unit = next(iter(limits), "rho")  # "rho" also where OpenDP cannot count up to the budget
-        return _rounded(planned, [_planned_cost(p, _measure(p.noise, unit)) for p in planned], unit)
+        return _build_releases(planned, [_planned_cost(p, _measure(p.noise, unit)) for p in planned], unit)
     ways = []  # releases that share the limit in a unit as the planned ones share the budget
     for unit, limit in limits.items():
         # Under (ε, δ) the fractions of the plan may be of its ρ, so shares of ε follow from the planned noise instead.
-        # (`or`: for the type checker; every statistic of a plan has a fraction.)
-        sizes = [_planned_cost(p, unit) if unit == "epsilon" else p.share.fraction or 0.0 for p in planned]
+        if unit == "epsilon":
+            sizes = [_planned_cost(p, unit) for p in planned]
+        else:
+            sizes = [p.share.fraction or 0.0 for p in planned]  # `or`: for the type checker; every one has a fraction
         costs = [limit * size / math.fsum(sizes) for size in sizes]
         # Each cost in the unit of its noise: to OpenDP, Laplace noise of ε has ρ = ε²/2.
         costs_by_noise = [
             cost if _measure(p.noise, unit) == unit else math.sqrt(2 * cost)
             for p, cost in zip(planned, costs, strict=True)
         ]
-        ways.append(_rounded(planned, costs_by_noise, unit))
+        ways.append(_build_releases(planned, costs_by_noise, unit))
     # The way with the smaller noise overall: the product of scales compares statistics of different units.
     return min(ways, key=lambda way: math.fsum(math.log(release.scale) for release in way))
 
 
-def _rounded(planned: Sequence[PlannedStatistic], costs: Sequence[float], unit: Unit) -> tuple[Release, ...]:
+def _build_releases(planned: Sequence[PlannedStatistic], costs: Sequence[float], unit: Unit) -> tuple[Release, ...]:
     """Return releases of these costs, rounded down in their twelfth digit: five costs of 0.2 would add up to more than
     1, which OpenDP's filter refuses for good."""
     twelve_digits = Context(prec=12, rounding=ROUND_FLOOR)
     # The factor lowers also a cost that has fewer digits, such as 0.2.
     lowered = [float(twelve_digits.create_decimal_from_float(cost * (1 - 1e-12))) for cost in costs]
-    return tuple(Release(p, i, cost, unit) for i, (p, cost) in enumerate(zip(planned, lowered, strict=True), 1))
+    pairs = zip(planned, lowered, strict=True)
+    return tuple(Release(p, number, cost, unit) for number, (p, cost) in enumerate(pairs, start=1))
 
 
 def _measure(noise: Noise, unit: Unit) -> Unit:
@@ -216,10 +223,10 @@ def _planned_cost(p: PlannedStatistic, measure: Unit) -> float:
     return per_event.rho(p.event) * (_sensitivity(p) / p.sensitivity) ** 2  # ρ grows with the sensitivity squared
 
 
-def accounting_note(of_plan: Sequence[Release], budget: Budget, counting: Counting) -> str:
+def accounting_note(all_releases: Sequence[Release], budget: Budget, counting: Counting) -> str:
     """Return sentences for the screen: whose count of the loss meets the budget, and what that costs in noise."""
-    unit = {"epsilon": "ε", "rho": "ρ"}[of_plan[0].unit]  # the same in all releases
-    factor = max(release.factor for release in of_plan)
+    unit = {"epsilon": "ε", "rho": "ρ"}[all_releases[0].unit]  # the same in all releases
+    factor = max(release.factor for release in all_releases)
     if counting == "opendp" and not isinstance(budget, GaussianDP):
         noise = "with the planned noise" if factor < 1 + 1e-8 else f"with up to {short_up(factor, 5)} times its noise"
         return f"OpenDP's own count of the loss, in {unit}, meets the budget, {noise}."
@@ -234,9 +241,9 @@ def to_opendp(plan: Analyses, budget: Budget, delta: float, counting: Counting =
 
     delta : at which ε is read, if the budget has no δ. counting : as of `releases`.
     """
-    of_plan = releases(plan, budget, counting)
+    all_releases = releases(plan, budget, counting)
     cells: dict[str, list[str]] = {}  # sources of the cells of a made-up table for a rehearsal, by column
-    for release in of_plan:
+    for release in all_releases:
         statistic = release.planned.statistic
         cells.setdefault(repr(statistic.reads), []).extend(map(str, example_cells(statistic)))
         if isinstance(statistic, GroupableStatistic) and statistic.groups:
@@ -248,14 +255,14 @@ def to_opendp(plan: Analyses, budget: Budget, delta: float, counting: Counting =
         budget=budget,
         change=protected_change(plan.relation, plan.rows_per_person),
         secret=plan.relation == "add/remove-one",
-        counting=accounting_note(of_plan, budget, counting),
+        counting=accounting_note(all_releases, budget, counting),
         delta=repr(budget.own_delta(delta)),
-        unit=of_plan[0].unit,
-        releases=of_plan,
-        selections=any(release.planned.noise == "selection" for release in of_plan),
-        grouped=any(_has_own_filter(release.planned) for release in of_plan),
-        secret_sums=any(r.counts_unknown_rows and isinstance(r.planned.statistic, Sum) for r in of_plan),
-        secret_means=any(r.counts_unknown_rows and isinstance(r.planned.statistic, Mean) for r in of_plan),
-        in_groups=any(release.group for release in of_plan),
+        unit=all_releases[0].unit,
+        releases=all_releases,
+        selections=any(release.planned.noise == "selection" for release in all_releases),
+        grouped=any(_has_own_filter(release.planned) for release in all_releases),
+        secret_sums=any(r.counts_unknown_rows and isinstance(r.planned.statistic, Sum) for r in all_releases),
+        secret_means=any(r.counts_unknown_rows and isinstance(r.planned.statistic, Mean) for r in all_releases),
+        in_groups=any(release.group for release in all_releases),
         cells={column: repr(texts) for column, texts in cells.items()},
     )

@@ -57,11 +57,11 @@ def without_formula_cells(frame: "pd.DataFrame", convert: Callable[[Any], Any] =
 
 def escape_settings(text: str) -> str:
     """Return settings in JSON for a comment of `as_csv`: the same values, with escapes where a formula would begin."""
-    return _STRING.sub(lambda string: _IN_STRING.sub(_coded, string[0]), text)
+    return _STRING.sub(lambda string: _IN_STRING.sub(_escape_sign, string[0]), text)
 
 
-def _coded(match: re.Match[str]) -> str:
-    """Return a match of `_IN_STRING` with the JSON escape of its sign."""
+def _escape_sign(match: re.Match[str]) -> str:
+    """Return a match of `_IN_STRING` with its sign, such as "=", as an escape of JSON."""
     return f"{match[1]}\\u{ord(match[2]):04x}"
 
 

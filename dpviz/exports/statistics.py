@@ -186,8 +186,8 @@ def statistics(
     >>> plan.to_frame()[["name", "error", "unit", "rows_needed"]].round(3).values.tolist()
     [['age', 0.06, 'column', 120], ['smokers', 6.0, 'rows', 120]]
     """
-    several = (asked,) if isinstance(asked, Statistic) else tuple(asked)
-    plan = Analyses(rows=rows, rows_per_person=rows_per_person, relation=relation, noise=noise, statistics=several)
+    listed = (asked,) if isinstance(asked, Statistic) else tuple(asked)
+    plan = Analyses(rows=rows, rows_per_person=rows_per_person, relation=relation, noise=noise, statistics=listed)
     result = Statistics(plan, budget)
     result.analyses.planned(budget)  # so that a mistake raises its error now
     return result

@@ -39,15 +39,16 @@ class TooOften(Exception):
 
 
 class _Bucket:
-    """A bucket with a token for each act that may happen now. size : when full. every : seconds for a new token."""
+    """A bucket with a token for each act that may happen now. size : tokens if full. every : seconds for a new one."""
 
     def __init__(self, size: float, every: float) -> None:
-        self._size, self._every, self._tokens, self._filled = size, every, size, -math.inf  # full when first used
+        self._size, self._every = size, every
+        self._tokens, self._filled_at = size, -math.inf  # full when first used
 
     def seconds_to_wait(self, now: float) -> float:
         """Return the seconds until there is a token, 0 if there is one now."""
-        self._tokens = min(self._size, self._tokens + (now - self._filled) / self._every)
-        self._filled = now
+        self._tokens = min(self._size, self._tokens + (now - self._filled_at) / self._every)
+        self._filled_at = now
         return max(0.0, (1 - self._tokens) * self._every)
 
     def take(self, now: float) -> None:
@@ -72,7 +73,7 @@ class Question(ABC):
         """Return all that the phone with this seat needs to ask the question, as JSON; never the right answer."""
 
     @abstractmethod
-    def checked(self, answer: object) -> Any:
+    def parse(self, answer: object) -> Any:
         """Return an answer that came over the network, in its own type; raise ValueError if it is none."""
 
 
@@ -87,7 +88,7 @@ class Choice(Question):
     def facts(self, seat: int) -> Mapping[str, Any]:
         return {"options": self.options}
 
-    def checked(self, answer: object) -> int:
+    def parse(self, answer: object) -> int:
         return _index(answer, len(self.options))
 
 
@@ -95,8 +96,8 @@ class Choice(Question):
 class Drawing(Question):
     """A curve that is drawn by moving handles; its answer is their heights, as shares of the sheet from 0 to 1.
 
-    handles : the horizontal places of the handles, from 0 to 1. old : the curve before the change, as points (x, y) of
-        the unit square. x, y : titles of the axes. x_ticks, y_ticks : their marks, by place from 0 to 1.
+    handles : the horizontal positions of the handles, from 0 to 1. old : the curve before the change, as points (x, y)
+        of the unit square. x, y : titles of the axes. x_ticks, y_ticks : their marks, as (position from 0 to 1, text).
     """
 
     kind: ClassVar[str] = "drawing"
@@ -112,7 +113,7 @@ class Drawing(Question):
         axes = {"x": self.x, "y": self.y, "x_ticks": self.x_ticks, "y_ticks": self.y_ticks}
         return axes | {"handles": self.handles, "old": self.old}
 
-    def checked(self, answer: object) -> tuple[float, ...]:
+    def parse(self, answer: object) -> tuple[float, ...]:
         if not isinstance(answer, list) or len(answer) != len(self.handles):
             raise ValueError("a drawing has one height for each handle")
         return tuple(_share(height) for height in answer)
@@ -123,7 +124,7 @@ class Threshold(Question):
     """A place on a score's axis, as a share of it from 0 to 1.
 
     bars : by the name of a group, the heights of its histogram, from 0 to 1, in bins of equal width along the axis.
-    x : title of the axis. x_ticks : its marks, by place from 0 to 1.
+    x : title of the axis. x_ticks : its marks, as (position from 0 to 1, text).
     """
 
     kind: ClassVar[str] = "threshold"
@@ -135,7 +136,7 @@ class Threshold(Question):
     def facts(self, seat: int) -> Mapping[str, Any]:
         return {"bars": self.bars, "x": self.x, "x_ticks": self.x_ticks}
 
-    def checked(self, answer: object) -> float:
+    def parse(self, answer: object) -> float:
         return _share(answer)
 
 
@@ -159,7 +160,7 @@ class OwnRun(Question):
     def facts(self, seat: int) -> Mapping[str, Any]:
         return {"label": self.label, "run": seat % len(self.ends) + 1, "end": self.ends[seat % len(self.ends)]}
 
-    def checked(self, answer: object) -> bool:
+    def parse(self, answer: object) -> bool:
         if answer is not True:
             raise ValueError("the only answer is true")
         return True
@@ -182,7 +183,7 @@ class RandomisedQuestion(Question):
     def facts(self, seat: int) -> Mapping[str, Any]:
         return {"options": self.options, "epsilon": self.epsilon, "truth": self.truth}
 
-    def checked(self, answer: object) -> int:
+    def parse(self, answer: object) -> int:
         return _index(answer, len(self.options))
 
 
@@ -205,8 +206,9 @@ class MembershipGame(Question):
     def facts(self, seat: int) -> Mapping[str, Any]:
         return {"epsilon": self.epsilon, "others": self.others, "counts": list(self.counts[seat % len(self.counts)])}
 
-    def checked(self, answer: object) -> tuple[bool, ...]:
-        if not isinstance(answer, list) or len(answer) != len(self.counts[0]) or {type(x) for x in answer} != {bool}:
+    def parse(self, answer: object) -> tuple[bool, ...]:
+        rounds = len(self.counts[0])
+        if not isinstance(answer, list) or len(answer) != rounds or not all(type(guess) is bool for guess in answer):
             raise ValueError("the game has one guess, true or false, for each round")
         return tuple(answer)
 
@@ -269,7 +271,7 @@ class Room:
         self._text = "Look up"  # shown by phones when nothing is asked
         self._is_asking = False
         self._lock = threading.RLock()
-        self._paces: dict[int, _Bucket] = {}  # of answers, by seat
+        self._answer_buckets: dict[int, _Bucket] = {}  # by seat
         self._listeners: set[Callable[[], None]] = set()
 
     @property
@@ -319,10 +321,10 @@ class Room:
             seat, ballot = self.seat(phone), self.current
             if seat is None:
                 raise ValueError("this phone has not joined")
-            self._paces.setdefault(seat, _Bucket(*ANSWERS)).take(self._clock())
+            self._answer_buckets.setdefault(seat, _Bucket(*ANSWERS)).take(self._clock())
             if self.is_over or ballot is None or ballot.number != number or not ballot.is_open:
                 raise ValueError("this question is not open")
-            value = ballot.question.checked(answer)
+            value = ballot.question.parse(answer)
             if seat in ballot.answers or seat in ballot.removed:
                 return False
             ballot.answers[seat] = value
@@ -402,8 +404,8 @@ class Room:
 
         result, by_seat : what the page of a phone knows of it: `text`, a sentence; `counts`, how often each option of a
             choice was taken; `right`, the index of the right one, or how many guesses of a game were right; `is_right`,
-            true for a phone whose drawing was; `median`, heights at the handles; `curve`, the points (x, y) of what
-            came; `best`, the attacker's threshold; `estimates`, the shares of options behind coins.
+            true for a phone whose drawing was right; `median`, heights at the handles; `curve`, the points (x, y) of
+            the real curve; `best`, the attacker's threshold; `estimates`, the shares of options behind coins.
         """
         json.dumps(result, allow_nan=False)  # raises ValueError, as `ask` does
         with self._lock:
@@ -424,7 +426,7 @@ class Room:
         """End the class, and forget its phones and answers."""
         with self._lock:
             self.has_ended = True
-            self.questions, self._is_asking, self._seats, self._paces = [], False, {}, {}
+            self.questions, self._is_asking, self._seats, self._answer_buckets = [], False, {}, {}
             self._change()
 
     def _note(self, act: str, number: int) -> None:

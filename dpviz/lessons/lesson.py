@@ -152,7 +152,7 @@ class Measure(ABC):
         ratio = self.ratio(before, after)
         if not 0 < ratio < np.inf:
             comparison = "which no factor tells"
-        elif abs(np.log(ratio)) < np.log(1.05):
+        elif abs(np.log(ratio)) < np.log(1.05):  # within 5 %, up or down
             comparison = "about the same"
         elif ratio > 1:
             comparison = f"{short(ratio, 2)} times as large"
@@ -175,7 +175,7 @@ class FinalMedian(Measure):
 
     def value(self, side: Side) -> float:
         _, values = self._quantiles(side)
-        return float(values[-1, 1])
+        return float(values[-1, 1])  # the last median
 
     def curves(self, side: Side) -> tuple[Curve, ...]:
         """Return the median at every recorded iteration, with a band from the 10 to the 90 % quantile."""
@@ -246,7 +246,8 @@ class Spread(FinalMedian):
         if side.trace is None:
             return ()
         ends = np.sort(side.ends(self.arm, self.metric))
-        return (Curve(100 * (np.arange(len(ends)) + 0.5) / len(ends), ends),)
+        shares = 100 * (np.arange(len(ends)) + 0.5) / len(ends)  # 0.5: half of the run itself counts as lower
+        return (Curve(shares, ends),)
 
     def axes(self, side: Side) -> Axes:
         return replace(super().axes(side), x="Share of the runs that end lower [%]", each=True)
@@ -338,21 +339,21 @@ class Lesson:
         For a run that has diverged, and so has no ratio, it is the answer without an upper end.
         """
         value = inf if isnan(ratio) else max(ratio, 0.0)  # negative: 0, the lower end of the lowest answer
-        return next(
-            answer for answer in self.answers if answer.low <= value < answer.high or value == answer.high == inf
-        )
+        if value == inf:
+            return next(answer for answer in self.answers if answer.high == inf)
+        return next(answer for answer in self.answers if answer.low <= value < answer.high)
 
-    def told(self, template: str, before: Side, after: Side, there: bool = True) -> str:
+    def fill_in(self, template: str, before: Side, after: Side, has_run: bool = True) -> str:
         """Return a text of the lesson with its numbers filled in.
 
-        template : one of the lesson's texts. there : true if both sides have run; else dots replace the numbers that
+        template : one of the lesson's texts. has_run : true if both sides have run; else dots replace the numbers that
             are not known yet.
         """
-        mapping = dict if there else _Dotted
+        mapping = dict if has_run else _Dotted
         fields: dict[str, Any] = mapping()
         for name, side in (("before", before), ("after", after)):
             fields[name] = mapping({key: _as_text(value) for key, value in self.measure.numbers(side).items()})
-        if there:
+        if has_run:
             fields |= {name: _as_text(value) for name, value in self.also(before, after).items()}
         return template.format_map(fields).replace(" = ", EQUALS)
 
@@ -402,7 +403,7 @@ FEW = 10  # people with whom the chart of errors begins
 _POINTS = 40  # points of a curve
 
 
-class Released(Specification):
+class BudgetSettings(Specification):
     """Settings of a lesson in which nothing runs: noisy means, and the budget that they share."""
 
     kind: ClassVar[str] = "experiments.budget_lessons.released"
@@ -417,25 +418,25 @@ class NoiseOfMeans(Measure):
     """
 
     def value(self, side: Side) -> float:
-        released = _released(side)
-        return released.means.noise_scale(released.budget)
+        settings = _budget_settings(side)
+        return settings.means.noise_scale(settings.budget)
 
     def curves(self, side: Side) -> tuple[Curve, ...]:
         """Return the noise scale for 1 to T means, and, unless T is 1, the scale if losses added up like debts."""
-        released = _released(side)
-        counts = np.unique(np.geomspace(1, released.means.iterations, _POINTS).round().astype(int))
-        means = [released.means.replaced(iterations=int(count)) for count in counts]
-        noise = Curve(counts, np.array([item.noise_scale(released.budget) for item in means]))
+        settings = _budget_settings(side)
+        counts = np.unique(np.geomspace(1, settings.means.iterations, _POINTS).round().astype(int))
+        means = [settings.means.replaced(iterations=int(count)) for count in counts]
+        noise = Curve(counts, np.array([item.noise_scale(settings.budget) for item in means]))
         if len(counts) == 1:
             return (noise,)
-        debts = np.array([_debts(released, int(count)) for count in counts])
+        debts = np.array([_additive_noise(settings, int(count)) for count in counts])
         return noise, Curve(counts, debts, name="added up like debts")
 
     def axes(self, _: Side) -> Axes:
         return Axes("Means T that share the budget", "Noise in each mean σ", log_x=True)
 
     def reach(self, side: Side) -> tuple[float, float]:
-        return 1.0, float(_released(side).means.iterations)
+        return 1.0, float(_budget_settings(side).means.iterations)
 
     def numbers(self, side: Side) -> Numbers:
         """Return the numbers of the means and of their noise.
@@ -443,8 +444,8 @@ class NoiseOfMeans(Measure):
         `debts` is the noise scale if losses added up, `laplace` that of Laplace noise at a pure ε of the budget's
         amount; `alone` is ε of one mean, `sum` T times that, `root` the square root of T.
         """
-        released = _released(side)
-        means, budget = released.means, released.budget
+        settings = _budget_settings(side)
+        means, budget = settings.means, settings.budget
         sigma = self.value(side)
         delta = budget.own_delta(0.0)  # 0 for a budget without δ
         alone = accountants.tightest(means.events_of_noise(sigma)[:1], delta).epsilon  # ε of a single one of the means
@@ -453,7 +454,7 @@ class NoiseOfMeans(Measure):
             "rows": means.rows,
             "budget": budget.describe(),
             "noise": sigma,
-            "debts": _debts(released, means.iterations),
+            "debts": _additive_noise(settings, means.iterations),
             "alone": alone,
             "sum": means.iterations * alone,
             "root": short(np.sqrt(means.iterations)),
@@ -461,26 +462,27 @@ class NoiseOfMeans(Measure):
         }
 
 
-def _debts(released: Released, count: int) -> float:
+def _additive_noise(settings: BudgetSettings, count: int) -> float:
     """Return the noise scale of each of `count` means if all numbers of the budget, such as ε and δ, are split equally.
 
     This is what is needed if privacy losses simply add up.
     """
-    budget = released.budget
+    budget = settings.budget
     equal_parts = {control.name: getattr(budget, control.name) / count for control in budget.controls()}
-    return released.means.replaced(iterations=1).noise_scale(budget.replaced(**equal_parts))
+    return settings.means.replaced(iterations=1).noise_scale(budget.replaced(**equal_parts))
 
 
-class Found(Measure):
-    """The share of the people in the data whom an attacker finds, at a rate FALSE_ALARMS of false alarms, against ε."""
+class ShareFound(Measure):
+    """The share of the people in the data whom an attacker finds, in per cent, at a rate FALSE_ALARMS of false alarms;
+    the chart shows it against ε."""
 
     unit = " %"
 
     def value(self, side: Side) -> float:
-        return self.share(side, _released(side).budget.amount)
+        return self.share(side, _budget_settings(side).budget.amount)
 
     def curves(self, side: Side) -> tuple[Curve, ...]:
-        epsilons = np.linspace(0.01, _released(side).budget.amount, _POINTS)  # no budget is 0
+        epsilons = np.linspace(0.01, _budget_settings(side).budget.amount, _POINTS)  # no budget is 0
         return (Curve(epsilons, np.array([self.share(side, float(epsilon)) for epsilon in epsilons])),)
 
     def share(self, _: Side, epsilon: float) -> float:
@@ -494,10 +496,10 @@ class Found(Measure):
         return Axes("ε", f"People found at {short(100 * FALSE_ALARMS)} % false alarms [%], at most", log_y=False)
 
     def reach(self, side: Side) -> tuple[float, float]:
-        return 0.0, _released(side).budget.amount
+        return 0.0, _budget_settings(side).budget.amount
 
     def numbers(self, side: Side) -> Numbers:
-        epsilon = _released(side).budget.amount
+        epsilon = _budget_settings(side).budget.amount
         return {
             "epsilon": epsilon,
             "found": short_up(self.value(side)),
@@ -506,7 +508,7 @@ class Found(Measure):
         }
 
 
-class Neighbours(Released):
+class Neighbours(BudgetSettings):
     """Settings of a lesson on the two neighbouring relations: a budget, and the change that attackers look for."""
 
     kind: ClassVar[str] = "experiments.budget_lessons.neighbours"
@@ -518,15 +520,15 @@ class Neighbours(Released):
     )
 
 
-class FoundByChange(Found):
-    """The number of `Found` for the change that the settings name, under an ε for one person who comes or goes."""
+class ShareFoundByChange(ShareFound):
+    """The number of `ShareFound` for the change that the settings name, under an ε for one person who comes or goes."""
 
     def share(self, side: Side, epsilon: float) -> float:
         return super().share(side, _epsilon_of_change(side, epsilon))
 
     def numbers(self, side: Side) -> Numbers:
-        """Return the numbers of `Found`, and in `promised` the ε about the change that the settings name."""
-        return {**super().numbers(side), "promised": _epsilon_of_change(side, _released(side).budget.amount)}
+        """Return the numbers of `ShareFound`, and in `promised` the ε about the change that the settings name."""
+        return {**super().numbers(side), "promised": _epsilon_of_change(side, _budget_settings(side).budget.amount)}
 
 
 def _epsilon_of_change(side: Side, epsilon: float) -> float:
@@ -539,7 +541,7 @@ def _epsilon_of_change(side: Side, epsilon: float) -> float:
     return release.eps
 
 
-class Survey(Released):
+class Survey(BudgetSettings):
     """Settings of a lesson on a yes/no question: as many people as the means have rows, and where noise is added."""
 
     kind: ClassVar[str] = "experiments.budget_lessons.survey"
@@ -553,11 +555,13 @@ class Survey(Released):
     @property
     def model(self) -> LaplaceCounts | RandomisedResponse:
         """The release of the share of yes, under the budget."""
-        return (LaplaceCounts if self.noise == "central" else RandomisedResponse)(self.budget.amount)
+        epsilon = self.budget.amount
+        return LaplaceCounts(epsilon) if self.noise == "central" else RandomisedResponse(epsilon)
 
 
 class SurveyError(Measure):
-    """The error of the share of yes that is kept with probability CONFIDENCE, in points of per cent, against n."""
+    """The error of the share of yes, in points of per cent, that is not exceeded with probability CONFIDENCE; the chart
+    shows it against the number of people n."""
 
     unit = " points"
 
@@ -604,9 +608,9 @@ def _survey(side: Side) -> Survey:
     return side.settings
 
 
-def _released(side: Side) -> Released:
+def _budget_settings(side: Side) -> BudgetSettings:
     """Return the settings of a side in which nothing runs."""
-    assert isinstance(side.settings, Released)
+    assert isinstance(side.settings, BudgetSettings)
     return side.settings
 
 
@@ -616,17 +620,17 @@ def _factors(old_side: Side, new_side: Side) -> Numbers:
     times_means : ratio of the numbers of means. times_debts : ratio of the noise scales, if every mean of the new side
         got an equal share of the budget.
     """
-    old, new = _released(old_side), _released(new_side)
-    noise_of_equal_shares = _debts(new, new.means.iterations)
+    old, new = _budget_settings(old_side), _budget_settings(new_side)
+    noise_of_equal_shares = _additive_noise(new, new.means.iterations)
     return {
         "times_means": short(new.means.iterations / old.means.iterations),
         "times_debts": short(noise_of_equal_shares / old.means.noise_scale(old.budget), 2),
     }
 
 
-CURRENCIES = load_lesson(__package__, "currencies", Released, measure=NoiseOfMeans(), also=_factors)
-PERSON = load_lesson(__package__, "person", Released, measure=Found())
-NEIGHBOURS = load_lesson(__package__, "neighbours", Neighbours, measure=FoundByChange())
+CURRENCIES = load_lesson(__package__, "currencies", BudgetSettings, measure=NoiseOfMeans(), also=_factors)
+PERSON = load_lesson(__package__, "person", BudgetSettings, measure=ShareFound())
+NEIGHBOURS = load_lesson(__package__, "neighbours", Neighbours, measure=ShareFoundByChange())
 TRUST = load_lesson(__package__, "trust", Survey, measure=SurveyError())
 
 LESSONS = (PERSON, NEIGHBOURS, TRUST, CURRENCIES)

@@ -140,14 +140,14 @@ def _(subject: Trace, diagnostics: bool) -> Chart:
 def _(subject: SweepResult, diagnostics: bool) -> Chart:
     result = subject.visible(diagnostics=diagnostics or subject.public)  # of public data all may be seen
     metric = result.metric  # None if nothing may be seen
-    if metric is None or not any(curve.ends for curve in result.curves.values()):
+    if metric is None or not any(curve.point_runs for curve in result.curves.values()):
         raise UserError(NOTHING, title="Nothing to draw")
     where = ""
     if result.second:  # of two settings the first, at the lowest value of the second
         where = f" At {short(result.second[0])} of the second setting."
         result = result.at(result.second[0])
     title, symbol, log = result.axis
-    statuses = [curve.status for curve in result.curves.values() if curve.ends]
+    statuses = [curve.status for curve in result.curves.values() if curve.point_runs]
     label = metric.label
     status_text = _status_text(statuses, result.public, result.price)
     caption = f"{label}: median of all runs, with a band from 10 to 90 %.{where} {status_text}"

@@ -75,11 +75,11 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
     width : approximate width of the figure in pixels.
     """
     metric = result.metric
-    if metric is None or not any(curve.ends for curve in result.curves.values()):
+    if metric is None or not any(curve.point_runs for curve in result.curves.values()):
         empty_note = "No point is finished yet." if result.curves else "Nothing here is released."
         return go.Figure({"layout": style.layout(Axes(x_title, y_title), notes=[empty_note])})
     log = metric.scale == "log"
-    grids = {label: result.grid(label) for label, curve in result.curves.items() if curve.ends}  # arms with results
+    grids = {label: result.grid(label) for label, curve in result.curves.items() if curve.point_runs}  # with results
     floor = FLOOR if log else -CEILING  # values beyond are drawn there
     medians = {label: np.clip(values, floor, CEILING) for label, (_, _, values) in grids.items()}
     best_labels = _best(result, medians)
@@ -389,10 +389,9 @@ def _crossings(
 
     symbol : of the setting. color : of the marks. better : `better` of the metric: "lower", "higher", or "" if neither.
     """
-    # Of an order, `leaders` are the arms whose curve is the lower one, from left to right; `places` are the values of
-    # the setting at which they change, (data sets, crossings).
-    orders = result.orders(one, other)
-    if better == "higher":  # then the higher curve is to lead
+    # `leaders` of an order : the better arms from left to right. `crossings` : (data sets, crossings) between them.
+    orders = result.orders(one, other)  # whose leaders are the lower curves
+    if better == "higher":
         swapped = {one: other, other: one}
         orders = tuple(replace(order, leaders=tuple(swapped[leader] for leader in order.leaders)) for order in orders)
     sets = sum(order.data_sets for order in orders)
@@ -409,10 +408,10 @@ def _crossings(
         return [], sentences
     values, medians = result.medians(one)
     intervals = result.crossing_intervals(one, other)
-    if len(intervals) != usual_order.places.shape[1]:  # over several data sets there are none: the range over these
-        intervals = tuple((float(points.min()), float(points.max())) for points in usual_order.places.T)
+    if len(intervals) != usual_order.crossings.shape[1]:  # over several data sets there are none: the range over these
+        intervals = tuple((float(points.min()), float(points.max())) for points in usual_order.crossings.T)
     crossings = []
-    for points, sentence, (low, high) in zip(usual_order.places.T, sentences, intervals, strict=True):
+    for points, sentence, (low, high) in zip(usual_order.crossings.T, sentences, intervals, strict=True):
         point = float(np.median(points))
         mark = Mark(point, _height(values, medians, point), sentence, color, _about(symbol, points))
         crossings.append(_Crossing(mark, low, high))
@@ -431,12 +430,12 @@ def _sentences(order: Order, one: str, other: str, symbol: str, word: str) -> li
     if len(order.leaders) == 1:
         return [f"{best} is {word} than {worse} throughout"]
     if len(order.leaders) == 2:
-        return [f"{best} is {word} than {worse} below {_about(symbol, order.places[:, 0])}"]
+        return [f"{best} is {word} than {worse} below {_about(symbol, order.crossings[:, 0])}"]
     # Over several data sets both ends may be ranges, "2 to 3".
-    until = f"{'to' if order.data_sets == 1 else 'up to'} {_round(order.places[:, 1])}"
+    until = f"{'to' if order.data_sets == 1 else 'up to'} {_round(order.crossings[:, 1])}"
     return [
-        f"{worse} is {word} than {best} from {_about(symbol, order.places[:, 0])} {until}",
-        f"{best} is {word} than {worse} from {_about(symbol, order.places[:, 1])} on",
+        f"{worse} is {word} than {best} from {_about(symbol, order.crossings[:, 0])} {until}",
+        f"{best} is {word} than {worse} from {_about(symbol, order.crossings[:, 1])} on",
     ]
 
 
@@ -445,7 +444,7 @@ def _in_short(order: Order, symbol: str) -> str:
     if len(order.leaders) < 2:
         return f"{order.leaders[0] if order.leaders else 'no difference'} throughout in {order.data_sets}"
     if len(order.leaders) == 2:
-        return f"{order.leaders[0]} below {_about(symbol, order.places[:, 0])} in {order.data_sets}"
+        return f"{order.leaders[0]} below {_about(symbol, order.crossings[:, 0])} in {order.data_sets}"
     return f"several crossings in {order.data_sets}"
 
 
@@ -477,8 +476,8 @@ def _guesses(result: SweepResult) -> list[Line]:
     """Return a line with the value of the metric that the best constant guess reaches, the median over the data sets;
     empty if it is not recorded."""
     guesses_at: dict[float, list[float]] = {}
-    for end in result.guesses.ends:
-        guesses_at.setdefault(end.place.value, []).append(float(end.samples[0]))  # one value per point
+    for runs in result.guesses.point_runs:
+        guesses_at.setdefault(runs.point.value, []).append(float(runs.samples[0]))  # one value per point
     if result.guess is None or not guesses_at:
         return []
     values = sorted(guesses_at)

@@ -51,7 +51,7 @@ class Setting:
         return self.control.title
 
     @property
-    def usual(self) -> tuple[float, float]:
+    def proposed_range(self) -> tuple[float, float]:
         """The range that a page proposes: a factor of ten on either side of the default for a setting on a log scale,
         else the whole declared range."""
         low, high, default = self.control.low, self.control.high, self.control.default
@@ -95,14 +95,14 @@ def settings(experiment: Experiment) -> dict[str, Setting]:
     """
     of_methods: dict[str, Setting] = {}
     for position, arm in enumerate(experiment.arms):
-        for name, setting in _addressed(arm.algorithm, f"arms.{position}.algorithm").items():
+        for name, setting in _settings_of(arm.algorithm, f"arms.{position}.algorithm").items():
             earlier = of_methods.get(name)
             of_methods[name] = replace(earlier, fields=earlier.fields + setting.fields) if earlier else setting
-    result = {**_addressed(experiment.budget, "budget"), **of_methods}
-    for owner, address in ((experiment.problem, "problem"), (experiment.problem.dataset, "problem.data")):
+    result = {**_settings_of(experiment.budget, "budget"), **of_methods}
+    problem = experiment.problem
+    for prefix, owner, address in (("problem", problem, "problem"), ("data", problem.dataset, "problem.data")):
         if owner is not None:
-            _, _, prefix = address.rpartition(".")
-            result |= {f"{prefix}_{name}": setting for name, setting in _addressed(owner, address).items()}
+            result |= {f"{prefix}_{name}": setting for name, setting in _settings_of(owner, address).items()}
     return result
 
 
@@ -130,8 +130,8 @@ def numbers(owner: Specification) -> Iterator[Control]:
     )
 
 
-def _addressed(owner: Specification, address: str) -> Mapping[str, Setting]:
-    """Return the settings of a specification, by name, if it is at `address` in the JSON of the experiment."""
+def _settings_of(owner: Specification, address: str) -> Mapping[str, Setting]:
+    """Return the settings of a specification, by name. address : that of the specification in the experiment's JSON."""
     return {control.name: Setting(control, (f"{address}.{control.name}",)) for control in numbers(owner)}
 
 
@@ -164,8 +164,8 @@ class Point(PointKey):
         return repeats * sum(max(1, plan.iterations) for plan in self.plans.values())
 
     @property
-    def place(self) -> PointKey:
-        """The values of the settings at the point, without its experiment and plans."""
+    def key(self) -> PointKey:
+        """The point without its experiment and plans."""
         return PointKey(self.number, self.value, self.second, self.data_seed)
 
 
@@ -192,8 +192,8 @@ class Axis(Specification):
     fields: Fields
     values: Values
 
-    def taking(self, value: float) -> list[tuple[Address, float]]:
-        """Return the pairs (address, value) that give this value to all numbers of the axis."""
+    def changes(self, value: float) -> list[tuple[Address, float]]:
+        """Return the pairs (address, value) that give this value to all numbers of the axis, for `with_numbers`."""
         return [(address.split("."), value) for address in self.fields]
 
 
@@ -236,7 +236,8 @@ class Sweep(Specification):
     def _from_short_forms(cls, values: Any) -> Any:
         """Replace the names of one or two settings with their values, `epsilon=(0.5, 1, 2)`, by fields and values."""
         experiment = values.get("experiment") if isinstance(values, dict) else None
-        if not isinstance(experiment, Experiment | dict | None) or (experiment is None and "fields" not in values):
+        is_missing = experiment is None and "fields" not in values  # with `fields`, pydantic says what is missing
+        if is_missing or not isinstance(experiment, Experiment | dict | None):
             given = value_in_words(experiment)
             raise UserError(f"Give the experiment first, not {given}: Sweep(experiment, epsilon=(0.5, 1, 2)).")
         if not isinstance(experiment, Experiment) or "fields" in values:  # JSON, or all fields by name: no short form
@@ -290,15 +291,16 @@ class Sweep(Specification):
         return len(self.data_seeds) or 1
 
     @property
-    def places(self) -> int:
+    def points_per_data_set(self) -> int:
         """Number of points on every data set."""
         return len(self.values) * (len(self.second.values) if self.second else 1)
 
     @property
     def condition(self) -> Condition:
         """Condition that the guarantees of all points rest on, such as seeds that the sweep sets."""
-        first_seed = next(iter(self.data_seeds), None)  # of all data sets the condition is the same
-        return Condition.joined(self._on(first_seed, experiment).condition for _, experiment in self._on_own_data())
+        seed = next(iter(self.data_seeds), None)  # of the first data set: on all of them the condition is the same
+        experiments = [self._with_data_seed(experiment, seed) for _, experiment in self._points_on_one_data_set()]
+        return Condition.joined(experiment.condition for experiment in experiments)
 
     def points(self) -> tuple[Experiment, ...]:
         """Return the experiment of every point.
@@ -306,8 +308,9 @@ class Sweep(Specification):
         They are ordered by data set, then by value of the second setting, then by value of the first. Raises UserError,
         naming the value or the seed, where settings do not go together.
         """
-        on_own_data = [experiment for _, experiment in self._on_own_data()]
-        return tuple(self._on(seed, experiment) for seed in self.data_seeds or (None,) for experiment in on_own_data)
+        experiments = [experiment for _, experiment in self._points_on_one_data_set()]
+        seeds = self.data_seeds or (None,)
+        return tuple(self._with_data_seed(experiment, seed) for seed in seeds for experiment in experiments)
 
     def planned(self) -> tuple[Point, ...]:
         """Compute the plans of all points, from public facts alone; return the points in the order of `points`.
@@ -315,15 +318,15 @@ class Sweep(Specification):
         An arm without a plan at some value is left out there, with the reason. Raises UserError if no arm has a plan at
         any value, or, naming the value or the seed, where settings do not go together.
         """
-        on_own_data = [_planned(place, experiment) for place, experiment in self._on_own_data()]
-        if all(point.experiment is None for point in on_own_data):
-            first_reason, *_ = on_own_data[0].left_out.values()
+        points_on_one = [_plan_point(key, experiment) for key, experiment in self._points_on_one_data_set()]
+        if all(point.experiment is None for point in points_on_one):
+            first_reason, *_ = points_on_one[0].left_out.values()
             raise UserError(first_reason, title="No method has a plan")
         # Plans depend on public facts alone, so they are the same for all data sets.
         points = []
         for seed in self.data_seeds or (None,):
-            for point in on_own_data:
-                experiment = None if point.experiment is None else self._on(seed, point.experiment)
+            for point in points_on_one:
+                experiment = None if point.experiment is None else self._with_data_seed(point.experiment, seed)
                 points.append(replace(point, data_seed=seed, experiment=experiment))
         return tuple(replace(point, number=number) for number, point in enumerate(points))
 
@@ -335,12 +338,10 @@ class Sweep(Specification):
         """
         if self.experiment.public:
             return ""
-        runs = [
-            (plan, point.experiment.replicates)
-            for point in points or self.planned()
-            if point.experiment is not None
-            for plan in point.plans.values()
-        ]
+        runs = []
+        for point in points or self.planned():
+            if point.experiment is not None:
+                runs += [(plan, point.experiment.replicates) for plan in point.plans.values()]
         return describe_releases(runs, self.experiment.budget)
 
     def cells(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> tuple[Cell, ...]:
@@ -366,7 +367,7 @@ class Sweep(Specification):
         """
         points, stopping = self.planned(), stopping or threading.Event()
         under_way = _UnderWay(self, points, stopping, on_progress)
-        outcomes = executor.run(_cells(points, tables), stopping, under_way.on_progress)
+        outcomes = executor.run(_cells(points, tables), stopping, under_way.record_progress)
         try:
             for number, outcome in outcomes:
                 yield under_way.record_outcome(number, outcome)
@@ -414,11 +415,11 @@ class Sweep(Specification):
             If no point can be run, as `Experiment.run` does, and for a cluster that does not answer.
         """
         check_tables(self.experiment.problem, tables)
-        tables = {**self.experiment.problem.carried, **tables}
+        tables = {**self.experiment.problem.carried, **tables}  # `carried`: those that the data bring along
         scheduler = getattr(client, "scheduler", None)  # None also of a client that was closed
         if not (client is None or isinstance(client, str) or hasattr(scheduler, "address")):
             raise UserError(f"Give an open dask.distributed.Client, or its address, not {value_in_words(client)}.")
-        address = getattr(scheduler, "address", client) or ""  # a text, or None: ""
+        address = client if isinstance(client, str) else getattr(scheduler, "address", "")  # "": no cluster
         finished_cells = None  # the store, if there is one
         with ExitStack() as stack:
             if workers > 1 or store or address:
@@ -433,23 +434,23 @@ class Sweep(Specification):
                         warnings.warn(finished_cells.note, stacklevel=3)
         return step.result
 
-    def _on_own_data(self) -> list[tuple[PointKey, Experiment]]:
-        """Return the place and the experiment for every pair of values, on the data of `self.experiment`.
+    def _points_on_one_data_set(self) -> list[tuple[PointKey, Experiment]]:
+        """Return the key and the experiment of the point for every pair of values, on the data of `self.experiment`.
 
-        The places are numbered within these; `planned` numbers those of all data sets.
+        These points are numbered from 0; `planned` numbers the points on all data sets.
         """
         points = []
         second_values = self.second.values if self.second else (None,)
         for number, (second, value) in enumerate(product(second_values, self.values)):
-            changes = Axis(fields=self.fields, values=(value,)).taking(value)  # pairs (address, value)
+            changes: list[tuple[Address, float]] = [(address.split("."), value) for address in self.fields]
             text = f"value {short(value, 10)}"
             if self.second is not None and second is not None:
-                changes += self.second.taking(second)
+                changes += self.second.changes(second)
                 text = f"values {short(value, 10)} and {short(second, 10)}"
             points.append((PointKey(number, value, second), _changed(self.experiment, changes, f"At the {text}")))
         return points
 
-    def _on(self, data_seed: int | None, experiment: Experiment) -> Experiment:
+    def _with_data_seed(self, experiment: Experiment, data_seed: int | None) -> Experiment:
         """Return the experiment with the data of this seed; None leaves them. Raises UserError that names the seed."""
         if data_seed is None:
             return experiment
@@ -488,9 +489,10 @@ class _UnderWay:
         # Of each point its weight in the sweep's progress, and the finished share of it; both in [0, 1].
         total_steps = sum(point.steps for point in self._points)
         self._weights = [point.steps / total_steps for point in self._points]
-        self._shares, self._progress, self._restored = [0.0] * len(self._points), 0.0, 0.0
-        self._failed: dict[int, str] = {}  # messages, by number of the point
-        self._succeeded = 0  # number of points
+        self._shares = [0.0] * len(self._points)
+        self._progress = self._restored = 0.0  # of the sweep, and the part of it that was read from a store
+        self._failure_messages: dict[int, str] = {}  # messages, by number of the point
+        self._success_count = 0  # number of points
         second = sweep.second.values if sweep.second else ()
         if is_ours(type(sweep.experiment.problem)):  # a user's may build a problem with metrics that it does not name
             recorded = ChainMap(*(point.experiment.metrics() for point in points if point.experiment is not None))
@@ -506,14 +508,14 @@ class _UnderWay:
         if setting is not None:
             self.result.axis = setting.title, setting.control.symbol, setting.logarithmic
         self.result.leave_out(
-            LeftOut(point.place, label, reason)
-            for point in points[: sweep.places]  # of the first data set; on the others the same arms have no plan
+            LeftOut(point.key, label, reason)
+            for point in points[: sweep.points_per_data_set]  # on the other data sets the same arms have no plan
             for label, reason in point.left_out.items()
         )
 
-    def on_progress(self, number: int, trace: Trace | None, progress: float) -> None:
-        """Take the progress of the point `number` into account; stop the sweep if no arm records the metric."""
-        if trace is not None and not self._may_record(trace):
+    def record_progress(self, number: int, trace: Trace | None, progress: float) -> None:
+        """Record the progress of the point `number`; stop the sweep if no arm records the metric."""
+        if trace is not None and not self._note_metric(trace):
             self._stopping.set()  # `record_outcome` will raise the error
         elif progress > 0:
             self._advance(number, progress)
@@ -521,19 +523,19 @@ class _UnderWay:
     def record_outcome(self, number: int, outcome: Outcome) -> SweepStep:
         """Record the outcome of the point `number`; return the step. Raises UserError if no arm records the metric."""
         point, result = self._points[number], self.result
-        if outcome.trace is not None and not self._may_record(outcome.trace):
-            check_one_of(result.metric_name, outcome.trace.metrics, "metric")
+        if outcome.trace is not None and not self._note_metric(outcome.trace):
+            check_one_of(result.metric_name, outcome.trace.metrics, "metric")  # raises the error
         if outcome.state == "done":
-            self._succeeded += 1
+            self._success_count += 1
             result.done = (*result.done, (point.second, outcome.restored))
             if outcome.restored:
                 self._restored += self._weights[number]
             if outcome.trace is not None:
-                result.record(point.place, outcome.trace)
-            result.leave_out(LeftOut(point.place, label, reason) for label, reason in outcome.left_out.items())
+                result.record(point.key, outcome.trace)
+            result.leave_out(LeftOut(point.key, label, reason) for label, reason in outcome.left_out.items())
         elif outcome.state == "failed":
-            self._failed[number] = outcome.message
-            result.leave_out(LeftOut(point.place, label, outcome.message) for label in point.plans)
+            self._failure_messages[number] = outcome.message
+            result.leave_out(LeftOut(point.key, label, outcome.message) for label in point.plans)
         else:
             result.cut = outcome.state
         # A point that was stopped keeps the progress that it has: `_advance` takes no smaller one.
@@ -541,11 +543,11 @@ class _UnderWay:
 
     def check_success(self) -> None:
         """Raise UserError, with the message of the first point that failed, if no point has succeeded."""
-        if self._failed and not self._succeeded:
-            raise UserError(self._failed[min(self._failed)])
+        if self._failure_messages and not self._success_count:
+            raise UserError(self._failure_messages[min(self._failure_messages)])
 
-    def _may_record(self, trace: Trace) -> bool:
-        """Return False if a trace has all arms, and none of them records the metric; note the metric's declaration."""
+    def _note_metric(self, trace: Trace) -> bool:
+        """Note the metric's declaration once an arm records it; return False if all arms are there, and none does."""
         result = self.result
         result.metric = result.metric or trace.metrics.get(result.metric_name)
         return result.metric is not None or len(trace.arm_traces) < len(result.arms)
@@ -621,13 +623,13 @@ def _no_number(name: str) -> UserError:
     return UserError(f"'{name}' is not a number among these settings. Choose another quantity to vary.")
 
 
-def _planned(place: PointKey, experiment: Experiment) -> Point:
-    """Compute the plans of an experiment; return them as the point at `place`."""
+def _plan_point(key: PointKey, experiment: Experiment) -> Point:
+    """Compute the plans of an experiment; return them as the point with this key, on the experiment's own data."""
     planned = experiment.planned()
     return Point(
-        place.number,
-        place.value,
-        place.second,
+        key.number,
+        key.value,
+        key.second,
         experiment=planned.experiment,
         plans=planned.plans,
         left_out={label: error.sentence for label, error in planned.refused.items()},

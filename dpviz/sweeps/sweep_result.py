@@ -51,7 +51,9 @@ class Fit:
     @property
     def misfit(self) -> float | None:
         """Root mean square of the misfits over the data sets; None without misfits."""
-        return math.sqrt(sum(value**2 for value in self.misfits) / len(self.misfits)) if self.misfits else None
+        if not self.misfits:
+            return None
+        return math.sqrt(sum(value**2 for value in self.misfits) / len(self.misfits))
 
 
 def power_law(values: np.ndarray, *data_sets: Samples) -> Fit | None:
@@ -70,7 +72,9 @@ def power_law(values: np.ndarray, *data_sets: Samples) -> Fit | None:
     has_logarithm = (values > 0) & (intervals[..., 0] > 0).all(axis=0)
     values, intervals = values[has_logarithm], intervals[:, has_logarithm]
     line = _Line.through(np.log(values), np.log(intervals), weights=np.ones(len(values)))
-    return None if line is None else line.fit(_have_errors(data_sets), medians=intervals[..., 1], logarithmic=True)
+    if line is None:
+        return None
+    return line.fit(have_errors=_have_errors(data_sets), medians=intervals[..., 1], logarithmic=True)
 
 
 def log_law(values: np.ndarray, *data_sets: Samples) -> Fit | None:
@@ -90,7 +94,9 @@ def log_law(values: np.ndarray, *data_sets: Samples) -> Fit | None:
         # 1/mean², for relative errors; the common factor min² makes 1 the largest weight.
         weights = np.maximum(means.min() / means, _MIN_ROOT_WEIGHT) ** 2
     line = _Line.through(np.log(values), intervals, weights)
-    return None if line is None else line.fit(_have_errors(data_sets), medians, logarithmic=False)
+    if line is None:
+        return None
+    return line.fit(have_errors=_have_errors(data_sets), medians=medians, logarithmic=False)
 
 
 def _have_errors(data_sets: Sequence[Samples]) -> bool:
@@ -108,10 +114,11 @@ def _around_medians(data_sets: Sequence[Samples]) -> np.ndarray:
     samples = [numbers for data_set in data_sets for numbers in data_set]
     rows, sizes = np.empty((len(samples), 3)), np.array([len(numbers) for numbers in samples])
     for size in set(sizes.tolist()):  # one size, unless the sweep varies the number of runs
-        half, indices = 0.5 / math.sqrt(size), np.flatnonzero(sizes == size)
+        indices = np.flatnonzero(sizes == size)
         group = np.array([samples[index] for index in indices])  # all with equal sizes, for one call
+        offset = 0.5 / math.sqrt(size)  # 1/(2√R)
         # By Hazen, the i-th of R samples is the quantile (i - 1/2)/R, symmetric around the median.
-        rows[indices] = np.quantile(group, (0.5 - half, 0.5, 0.5 + half), axis=1, method="hazen").T
+        rows[indices] = np.quantile(group, (0.5 - offset, 0.5, 0.5 + offset), axis=1, method="hazen").T
     return rows.reshape(len(data_sets), -1, 3)
 
 
@@ -139,12 +146,12 @@ class _Line:
         return self.intervals[..., 1] @ self._lever
 
     @property
-    def law(self) -> np.ndarray:
+    def line_heights(self) -> np.ndarray:
         """(S, k) heights of the lines at the k points."""
         means = np.average(self.intervals[..., 1], axis=1, weights=self.weights)
         return means[:, None] + self.slopes[:, None] * self.centred
 
-    def fit(self, have_errors: bool, medians: np.ndarray, logarithmic: bool) -> Fit:
+    def fit(self, *, have_errors: bool, medians: np.ndarray, logarithmic: bool) -> Fit:
         """Return the mean slope with its errors, as `power_law` describes them.
 
         have_errors : True if the intervals come from several runs, and so have a width.
@@ -158,7 +165,7 @@ class _Line:
                 # `np.std` divides by S: over √(S-1) it is the sample standard deviation over √S.
                 errors.append(float(np.std(self.slopes)) / math.sqrt(degrees))
                 margins.append(float(stdtrit(degrees, 0.975)) * errors[-1])
-            misfits = self._misfits(medians, np.exp(self.law) if logarithmic else self.law)
+            misfits = self._misfits(medians, np.exp(self.line_heights) if logarithmic else self.line_heights)
         return Fit(float(self.slopes.mean()), max(errors, default=None), max(margins, default=None), misfits)
 
     def _errors(self, have_errors: bool) -> list[float]:
@@ -171,7 +178,7 @@ class _Line:
             # The mean of S independent slopes, each linear in its heights: √(Σ of the squares) / S.
             errors.append(float(np.linalg.norm(median_errors * self._lever)) / len(median_errors))
         if degrees > 0:
-            residuals = (self.intervals[..., 1] - self.law).mean(axis=0)
+            residuals = (self.intervals[..., 1] - self.line_heights).mean(axis=0)
             variance = self.weights @ residuals**2 / degrees
             errors.append(math.sqrt(variance / (self.weights @ self.centred**2)))
         return errors
@@ -202,7 +209,7 @@ def better_law(power: Fit | None, log: Fit | None) -> str:
     power_wins = sum(
         power_misfit < log_misfit for power_misfit, log_misfit in zip(power.misfits, log.misfits, strict=True)
     )
-    wins, name = max((power_wins, "Power law"), (sets - power_wins, "Log law"))
+    wins, name = max((power_wins, "Power law"), (sets - power_wins, "Log law"))  # the law with more wins
     if 5 * wins < 4 * sets:
         return f"Neither clearly (power law in {power_wins} of {sets})"
     return name if sets == 1 else f"{name} ({wins} of {sets} data sets)"
@@ -219,16 +226,18 @@ def crossovers(values: np.ndarray, medians_a: np.ndarray, medians_b: np.ndarray)
 
     values, medians_a, medians_b : (k,) points of the curves, values ascending.
     """
-    x = _logarithmic(values)  # `values` itself where some have no logarithm
+    x = _logarithmic(values)
+    is_logarithmic = x is not values
     heights = _logarithmic(np.stack([medians_a, medians_b]))
     difference = heights[0] - heights[1]
     crossings = []
     for i, j in _sign_changes(difference):
-        left, right = difference[i], difference[j]
-        # The curves are equal at all points in between; without any, the straight line between i and j has a zero.
-        middle_of_equal, zero = (x[i + 1] + x[j - 1]) / 2, x[i] + (x[j] - x[i]) * left / (left - right)
-        crossing = middle_of_equal if j > i + 1 else zero
-        crossings.append(float(crossing if x is values else np.exp(crossing)))
+        if j > i + 1:  # the curves are equal at all points in between: the middle of these
+            crossing = (x[i + 1] + x[j - 1]) / 2
+        else:  # the zero of the straight line from `left` to `right`
+            left, right = difference[i], difference[j]
+            crossing = x[i] + (x[j] - x[i]) * left / (left - right)
+        crossings.append(float(np.exp(crossing) if is_logarithmic else crossing))
     return tuple(crossings)
 
 
@@ -241,6 +250,7 @@ def crossing_intervals(values: np.ndarray, one: Samples, other: Samples) -> tupl
     independent and come from the 68 % intervals of the medians.
     """
     x, intervals = _logarithmic(values), _around_medians([one, other])  # (k,), (2, k, 3): lower end, median, upper end
+    is_logarithmic = x is not values
     if (intervals[..., 1] > 0).all():
         with np.errstate(divide="ignore", invalid="ignore"):  # an interval that reaches zero has no end
             intervals = np.log(intervals)
@@ -259,7 +269,6 @@ def crossing_intervals(values: np.ndarray, one: Samples, other: Samples) -> tupl
             factor = inverse_slope / (left - right)
             half = _NORMAL * math.hypot(factor * right * errors[i], factor * left * errors[j])
             low, high = max(x[0], crossing - half), min(x[-1], crossing + half)
-        is_logarithmic = x is not values
         result.append((math.exp(low), math.exp(high)) if is_logarithmic else (float(low), float(high)))
     return tuple(result)
 
@@ -271,7 +280,7 @@ def _sign_changes(difference: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _logarithmic(numbers: np.ndarray) -> np.ndarray:
-    """Return the logarithms of an array; if some numbers have none, the same array."""
+    """Return the logarithms of an array; if some numbers have none, the array itself, by which callers tell."""
     return np.log(numbers) if (numbers > 0).all() else numbers
 
 
@@ -281,16 +290,16 @@ class Order:
 
     leaders : name of the lower curve in every stretch between crossings, from left to right; empty if the curves are
         equal.
-    places : (S, len(leaders) - 1) the crossings on each of these data sets.
+    crossings : (S, len(leaders) - 1) the crossings on each of these data sets.
     """
 
     leaders: tuple[str, ...]
-    places: np.ndarray
+    crossings: np.ndarray
 
     @property
     def data_sets(self) -> int:
         """Number of data sets with this order."""
-        return len(self.places)
+        return len(self.crossings)
 
 
 def orders(one: str, other: str, curves: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> tuple[Order, ...]:
@@ -344,7 +353,7 @@ class LeftOut:
     raw : True if the reason follows from raw data, so that it is shown only where those may be.
     """
 
-    place: PointKey
+    point: PointKey
     label: str
     reason: str
     raw: bool = False
@@ -358,7 +367,7 @@ def by_reason(items: Sequence[LeftOut], points: int) -> dict[str, str]:
     # For each reason and each arm the points in words, as keys: a point on several data sets counts once.
     points_by_arm: dict[str, dict[str, dict[str, None]]] = {}
     for item in items:
-        points_by_arm.setdefault(item.reason, {}).setdefault(item.label, {})[item.place.where] = None
+        points_by_arm.setdefault(item.reason, {}).setdefault(item.label, {})[item.point.where] = None
     result = {}
     for reason, arms in points_by_arm.items():
         texts = [label if len(where) == points else f"{label} at {', '.join(where)}" for label, where in arms.items()]
@@ -375,7 +384,7 @@ class PointRuns:
     seconds : computing time of all runs together.
     """
 
-    place: PointKey
+    point: PointKey
     samples: np.ndarray
     endings: Endings | None = None
     seconds: float = 0.0
@@ -384,12 +393,12 @@ class PointRuns:
 class Curve:
     """Results of one arm at every finished point.
 
-    status : privacy of the numbers. ends : the ended runs, in the order of the points.
+    status : privacy of the numbers. point_runs : the runs at each of these points, in the order of the points.
     """
 
     def __init__(self) -> None:
         self.status: Privacy = "not private"
-        self.ends: tuple[PointRuns, ...] = ()
+        self.point_runs: tuple[PointRuns, ...] = ()
 
     @property
     def released(self) -> bool:
@@ -401,26 +410,26 @@ class Curve:
 
         The tuple is replaced in one assignment, as other threads may read it at the same time.
         """
-        self.ends = tuple(sorted((*self.ends, runs), key=lambda end: end.place.number))
+        self.point_runs = tuple(sorted((*self.point_runs, runs), key=lambda item: item.point.number))
 
     @property
     def values(self) -> list[float]:
         """Value of the setting at every finished point."""
-        return [end.place.value for end in self.ends]
+        return [runs.point.value for runs in self.point_runs]
 
     @property
     def data_seeds(self) -> list[int | None]:
         """Seed of the data set of every finished point; None for the experiment's own data."""
-        return [end.place.data_seed for end in self.ends]
+        return [runs.point.data_seed for runs in self.point_runs]
 
     @property
     def samples(self) -> list[np.ndarray]:
         """Last numbers (R,) of the runs at every finished point."""
-        return [end.samples for end in self.ends]
+        return [runs.samples for runs in self.point_runs]
 
-    def on(self, data_seed: int | None) -> dict[float, np.ndarray]:
-        """Return, by value of the setting, ascending, the last numbers (R,) of the runs on one data set."""
-        return {end.place.value: end.samples for end in self.ends if end.place.data_seed == data_seed}
+    def samples_on(self, data_seed: int | None) -> dict[float, np.ndarray]:
+        """Return the last numbers (R,) of the runs on one data set, by value of the setting, ascending."""
+        return {runs.point.value: runs.samples for runs in self.point_runs if runs.point.data_seed == data_seed}
 
 
 class SweepResult(Displayed):
@@ -430,8 +439,8 @@ class SweepResult(Displayed):
 
     arms, curves : the arms of the comparison, and the results of each by label.
     metric_name, metric : name of the metric that is kept, and its declaration, None before the first record.
-    guess, guesses : the metric that records which value the best constant guess reaches in it, and that value at every
-        point; None and empty if it is not recorded.
+    guess, guesses : a metric of its own for the value that the best constant guess reaches in `metric`, and this value
+        at every point; None and empty if it is not recorded.
     points : number of points. done : for each one that is finished, the value of the second setting (None without one),
         and True if its result came from a store. finished, restored : how many of them there are.
     second : values of the second setting, ascending; empty without one.
@@ -473,8 +482,8 @@ class SweepResult(Displayed):
     def visible(self, diagnostics: bool) -> "SweepResult":
         """Return a result with the points so far, which does not grow with the sweep.
 
-        diagnostics : True for all numbers; False without the diagnostics, which read raw data, and arms without
-            privacy. The rest may also be downloaded.
+        diagnostics : True for all numbers; False to leave out what reads raw data, which are the diagnostics and the
+            arms without privacy. What remains may also be downloaded.
         """
         curves = {label: copy(curve) for label, curve in self.curves.items()}
         if not diagnostics:
@@ -499,14 +508,14 @@ class SweepResult(Displayed):
         for label, curve in self.curves.items():
             curves[label] = part = Curve()
             part.status = curve.status
-            part.ends = tuple(end for end in curve.ends if end.place.second == second)
+            part.point_runs = tuple(runs for runs in curve.point_runs if runs.point.second == second)
         view = self._view(curves)
         view.second, view.guess = (), self.guess
         view.points, view.price = self.points // len(self.second), self.prices.get(second, "")
-        view.done = tuple(item for item in self.done if item[0] == second)
-        view.left_out = [item for item in self.left_out if item.place.second == second]
+        view.done = tuple((value, is_restored) for value, is_restored in self.done if value == second)
+        view.left_out = [item for item in self.left_out if item.point.second == second]
         view.cut = self.cut if view.finished < view.points else ""
-        view.guesses.ends = tuple(end for end in self.guesses.ends if end.place.second == second)
+        view.guesses.point_runs = tuple(runs for runs in self.guesses.point_runs if runs.point.second == second)
         return view
 
     def _view(self, curves: dict[str, Curve]) -> "SweepResult":
@@ -522,8 +531,8 @@ class SweepResult(Displayed):
         """Return the values of the setting (k,), ascending, at which an arm has results, and at each of them the last
         numbers of all its runs on all data sets so far, (R × S,)."""
         by_value: dict[float, list[np.ndarray]] = {}
-        for end in self._curve(arm).ends:
-            by_value.setdefault(end.place.value, []).append(end.samples)
+        for runs in self._curve(arm).point_runs:
+            by_value.setdefault(runs.point.value, []).append(runs.samples)
         values = sorted(by_value)
         return np.array(values), [np.concatenate(by_value[value]) for value in values]
 
@@ -542,7 +551,7 @@ class SweepResult(Displayed):
         same for all arms.
         """
         check_one_of(arm, self.curves, "method")
-        values = np.unique([end.place.value for curve in self.curves.values() for end in curve.ends])
+        values = np.unique([runs.point.value for curve in self.curves.values() for runs in curve.point_runs])
         medians = np.full((len(self.second), len(values)), np.nan)
         for row, second in enumerate(self.second):
             row_values, row_medians = self.at(second).medians(arm)
@@ -564,7 +573,7 @@ class SweepResult(Displayed):
         values = np.intersect1d(values_one, values_other)
         curves = []
         for seed in self._data_seeds():
-            samples_one, samples_other = self.curves[one].on(seed), self.curves[other].on(seed)
+            samples_one, samples_other = self.curves[one].samples_on(seed), self.curves[other].samples_on(seed)
             if len(values) and all(value in samples_one and value in samples_other for value in values):
                 medians_one = np.array([np.median(samples_one[value]) for value in values])
                 medians_other = np.array([np.median(samples_other[value]) for value in values])
@@ -581,7 +590,7 @@ class SweepResult(Displayed):
         if len(self._data_seeds()) != 1:
             return ()
         (seed,) = self._data_seeds()
-        samples_one, samples_other = curve_one.on(seed), curve_other.on(seed)
+        samples_one, samples_other = curve_one.samples_on(seed), curve_other.samples_on(seed)
         values = sorted(set(samples_one) & set(samples_other))
         return crossing_intervals(
             np.array(values), [samples_one[value] for value in values], [samples_other[value] for value in values]
@@ -603,15 +612,15 @@ class SweepResult(Displayed):
 
         While the first data set is being run, it counts as complete with the values so far.
         """
-        by_seed = [self._curve(arm).on(seed) for seed in self._data_seeds()]
+        by_seed = [self._curve(arm).samples_on(seed) for seed in self._data_seeds()]
         values = sorted(set().union(*by_seed))
         complete = [by_value for by_value in by_seed if len(by_value) == len(values)]
         return np.array(values), [[by_value[value] for value in values] for by_value in complete]
 
     def _data_seeds(self) -> list[int | None]:
         """Return the seeds of the data sets with a result, in the order of the points."""
-        by_number = {end.place.number: end.place.data_seed for curve in self.curves.values() for end in curve.ends}
-        return list(dict.fromkeys(by_number[number] for number in sorted(by_number)))
+        points = [runs.point for curve in self.curves.values() for runs in curve.point_runs]
+        return list(dict.fromkeys(point.data_seed for point in sorted(points, key=lambda point: point.number)))
 
     def to_frame(self) -> "pd.DataFrame":
         """Return all numbers as a tidy table with one number a row.
@@ -624,20 +633,20 @@ class SweepResult(Displayed):
         curves = list(self.curves.items())
         if self.guess:
             curves.append((self.guess.label, self.guesses))
-        rows = [
-            (label, place.data_seed, replicate, place.value, place.second, self.metric_name, value, curve.released)
-            for label, curve in curves
-            for place, samples in ((end.place, end.samples) for end in curve.ends)
-            for replicate, value in enumerate(samples.tolist())
-        ]
+        rows = []
+        for label, curve in curves:
+            for runs in curve.point_runs:
+                seed, setting, second = runs.point.data_seed, runs.point.value, runs.point.second
+                for replicate, value in enumerate(runs.samples.tolist()):
+                    rows.append((label, seed, replicate, setting, second, self.metric_name, value, curve.released))
         frame = pd.DataFrame(rows, columns=columns)
         return frame if self.second else frame.drop(columns="second_setting")
 
     def leave_out(self, items: Iterable[LeftOut]) -> None:
         """Add arms without a result to `left_out`, which stays in the order of the points."""
-        self.left_out = sorted([*self.left_out, *items], key=lambda item: item.place.number)
+        self.left_out = sorted([*self.left_out, *items], key=lambda item: item.point.number)
 
-    def record(self, place: PointKey, trace: Trace) -> None:
+    def record(self, point: PointKey, trace: Trace) -> None:
         """Add the last numbers of every arm of a finished run at a point.
 
         A replicate that diverged counts with the last number that it delivered, limited to ±1e300. An arm of which a
@@ -646,18 +655,18 @@ class SweepResult(Displayed):
         guess = trace.guess(self.metric_name) if self.metric_name in trace.metrics else None
         if guess is not None:
             self.guess, value = guess
-            self.guesses.add(PointRuns(place, np.array([value])))
+            self.guesses.add(PointRuns(point, np.array([value])))
         for label, arm_trace in trace.arm_traces.items():
             _, series = arm_trace.series(self.metric_name)
             numbers = last_numbers(series)
             if not len(numbers):
-                self.leave_out([LeftOut(place, label, "This method does not record the quantity.")])
+                self.leave_out([LeftOut(point, label, "This method does not record the quantity.")])
                 continue
             status = arm_trace.status_of(trace.metrics[self.metric_name])
             if np.isnan(numbers).any():
                 reason = "Some runs of this method delivered no numbers."
-                self.leave_out([LeftOut(place, label, reason, raw=status == "not private")])
+                self.leave_out([LeftOut(point, label, reason, raw=status == "not private")])
             else:
                 self.curves[label].status = status
                 samples = np.clip(numbers, -_LARGEST, _LARGEST)
-                self.curves[label].add(PointRuns(place, samples, endings(arm_trace), arm_trace.seconds))
+                self.curves[label].add(PointRuns(point, samples, endings(arm_trace), arm_trace.seconds))

@@ -37,8 +37,8 @@ def test_bounds_from_single_runs_are_as_often_too_large_as_they_may_be() -> None
 def test_no_single_run_proves_more_than_all_of_its_guesses_do() -> None:
     """So a large claim is never refuted by so many canaries, whatever the noise."""
     verdict = dataclasses.replace(ONE_RUN, source=Quieter).run(PureDP(epsilon=10.0), 1)
-    assert verdict.correct == verdict.guesses and verdict.bound == verdict.most < 5 and not verdict.violation
-    assert ONE_RUN.run(EPSILON, 1).most == verdict.most
+    assert verdict.correct == verdict.guesses and verdict.bound == verdict.max_bound < 5 and not verdict.violation
+    assert ONE_RUN.run(EPSILON, 1).max_bound == verdict.max_bound
 
 
 def test_only_pure_epsilon_is_audited_so() -> None:

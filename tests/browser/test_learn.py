@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
-from dpviz.ui.learn.page import ordered
+from dpviz.ui.learn.page import all_lessons
 from tests.browser.conftest import Visit, ready, tab_to
 
 
@@ -48,7 +48,7 @@ def test_every_lesson_of_the_list_can_be_read_and_opened(visit: Visit) -> None:
     """One whose name begins like that of a part without a body, "look", was drawn without a width."""
     page = visit("/learn")
     buttons = page.locator('[class*="st-key-learn_open_"] button')
-    expect(buttons).to_have_count(len(ordered()))
+    expect(buttons).to_have_count(len(all_lessons()))
     sizes = [button.bounding_box() for button in buttons.all()]
     assert all(size and size["width"] > 3 * 14 and size["height"] < 4 * 28 for size in sizes)
     buttons.and_(page.get_by_role("button", name="When should you stop looking")).click()

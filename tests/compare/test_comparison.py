@@ -60,11 +60,11 @@ def test_a_summary_has_the_quantiles_of_the_trace_and_shows_no_more_than_it_may(
 
 
 def test_curves_stand_on_the_axis_that_was_asked_for(sides: tuple[Side, Side]) -> None:
-    (first, *_) = comparison.curves(sides, "objective_gap", STEPS, every=True)
+    (first, *_) = comparison.curves(sides, "objective_gap", STEPS, all_methods=True)
     assert (first.side, first.method, first.x[-1], first.released) == ("Pure", "GD", 8, False)
-    passes = {(c.side, c.method): c.x[-1] for c in comparison.curves(sides, "objective_gap", PASSES, every=True)}
+    passes = {(c.side, c.method): c.x[-1] for c in comparison.curves(sides, "objective_gap", PASSES, all_methods=True)}
     assert passes["Pure", "GD"] == 4 and passes["Gauss", "NAG"] == 16
-    shares = comparison.curves(sides, SHARE, STEPS, every=False)
+    shares = comparison.curves(sides, SHARE, STEPS, all_methods=False)
     assert len(shares) == 2 and all(c.quantiles[0, 1] == pytest.approx(1) and c.private for c in shares)
 
 
@@ -74,7 +74,7 @@ def test_the_common_currencies_are_those_that_every_method_has(sides: tuple[Side
     assert comparison.currencies([pure]) == ("epsilon", "rho", "mu")
     assert comparison.currencies([gauss]) == comparison.currencies(sides) == ("rho", "mu")
     for currency in (*comparison.currencies(sides), None):
-        found = comparison.curves(sides, SHARE, PRIVACY, every=True, currency=currency, delta=DELTA)
+        found = comparison.curves(sides, SHARE, PRIVACY, all_methods=True, currency=currency, delta=DELTA)
         assert {(c.side, c.method) for c in found} == {(s.name, m) for s in sides for m in ("GD", "NAG")}
         assert all((np.diff(c.x) >= 0).all() and c.x[0] == 0 for c in found)
 
@@ -167,7 +167,7 @@ def test_a_run_without_privacy_costs_nothing_that_could_be_told() -> None:
 
 
 def test_the_table_of_ends_says_what_was_recorded(sides: tuple[Side, Side]) -> None:
-    table = comparison.ends(sides, "objective_gap", every=True)
+    table = comparison.ends(sides, "objective_gap", all_methods=True)
     row = table[(table["run"] == "Gauss") & (table["method"] == "GD")].iloc[0]
     end = quantiles(sides[1].experiment.run().series("GD", "objective_gap")[1])[-1]
     assert [row["low"], row["median"], row["high"]] == end.tolist()

@@ -10,7 +10,7 @@ from dpviz.execution.executors import FairQueue
 
 def all_of(line: FairQueue[str]) -> list[str]:
     found = []
-    while any(line._visitors.values()):
+    while any(line._urgent.values()):
         found.append(line.take() or "")
     return found
 

@@ -306,9 +306,9 @@ def test_a_run_on_a_file_that_is_removed_ends_and_keeps_no_row(gate: int) -> Non
     first = runner.submit(held(gate))
     assert GATES[gate].entered.acquire(timeout=PATIENCE)
     job = runner.submit(experiment, tables)
-    job.forget_tables(["c" * 32])
+    job.stop_if_using(["c" * 32])
     assert job.active and not job._stopping.is_set(), "another file"
-    job.forget_tables([*tables, "c" * 32])
+    job.stop_if_using([*tables, "c" * 32])
     assert ended(job).state == "stopped" and not job._tables
     first.stop()
 

@@ -85,9 +85,9 @@ def test_a_comparison_has_it_too_and_offers_no_curve_of_its_own() -> None:
     assert summary(Trace({"GD": of.metrics().values()})).guess("accuracy") is None, "nothing is recorded yet"
     found = Side("Mine", of, of.plans(), summary(of.run(TABLE)))
     assert "accuracy" in comparison.metrics([found]) and "majority" not in comparison.metrics([found])
-    *_, level = comparison.curves([found], "accuracy", STEPS, every=True)
+    *_, level = comparison.curves([found], "accuracy", STEPS, all_methods=True)
     assert (level.method, level.released, level.quantiles[:, 1].tolist()) == (MAJORITY.lower(), False, [0.75, 0.75])
-    assert comparison.ends([found], "accuracy", every=True)["guess"].tolist() == [0.75]
-    assert comparison.ends([found], "objective", every=True)["guess"].isna().all()
+    assert comparison.ends([found], "accuracy", all_methods=True)["guess"].tolist() == [0.75]
+    assert comparison.ends([found], "objective", all_methods=True)["guess"].isna().all()
     shown = Side("Mine", of, of.plans(), found.summary.visible(False))
     assert "accuracy" not in comparison.metrics([shown])

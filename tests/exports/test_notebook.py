@@ -60,7 +60,7 @@ def executed(text: str) -> dict[str, Any]:
 )
 def test_the_notebook_of_analyses_computes_their_numbers(budget: Budget) -> None:
     planned = PLAN.planned(budget)
-    found = executed(export.of_analyses(PLAN, budget, 1e-7, 0.02))
+    found = executed(export.analyses_to_notebook(PLAN, budget, 1e-7, 0.02))
     table = found["table"].set_index("analysis")
     assert table.index.tolist() == [p.statistic.name for p in planned] and table.index[0] == HOSTILE
     assert table["error"].tolist() == [p.error for p in planned]
@@ -77,13 +77,16 @@ def test_the_notebook_of_analyses_computes_their_numbers(budget: Budget) -> None
 
 def test_analyses_of_one_name_are_all_tried_out() -> None:
     plan = Analyses(statistics=(Count(), Count(weight=3.0), Mean()))
-    found = executed(export.of_analyses(plan, PureDP(epsilon=1.0), 1e-6, 0.05))
+    found = executed(export.analyses_to_notebook(plan, PureDP(epsilon=1.0), 1e-6, 0.05))
     assert list(found["seen"]) == ["Analysis", "Analysis (2)", "Analysis (3)"] and len(found["rehearsal"]) == 3
 
 
 @pytest.mark.slow
 def test_a_notebook_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
-    cells = [*code(export.of_analyses(PLAN, PureDP(epsilon=1.0), 1e-6, 0.05)), "print(table['scale'].tolist())"]
+    cells = [
+        *code(export.analyses_to_notebook(PLAN, PureDP(epsilon=1.0), 1e-6, 0.05)),
+        "print(table['scale'].tolist())",
+    ]
     path = tmp_path / "cells.py"
     path.write_text("\n\n".join(cells), encoding="utf-8")
     environment = {"PYTHONPATH": str(Path(dpviz.__file__).parents[1]), "OPENBLAS_NUM_THREADS": "1", "PYTHONUTF8": "1"}

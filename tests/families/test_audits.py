@@ -166,7 +166,7 @@ def test_a_claim_is_that_of_the_plan() -> None:
 def test_claims_say_how_well_an_attacker_may_do() -> None:
     rates = np.linspace(0, 1, 11)
     for case in CASES.values():
-        claimed = Audit(case, case.budgets[0]).claimed(rates)
+        claimed = Audit(case, case.budgets[0]).max_true_rates(rates)
         assert (claimed >= rates - 1e-12).all() and (np.diff(claimed) >= -1e-12).all()
 
 
@@ -258,7 +258,7 @@ def test_what_is_sound_is_flagged_in_less_than_a_twentieth_of_all_audits() -> No
     for rate in np.linspace(0.02, 0.98, 49):
         false_rate = max(rate * math.exp(-claim), 1 - (1 - rate) * math.exp(claim))
         rates = ("epsilon", claim, rate, false_rate)
-        each = [power(*rates, end - sound.tuning, confidence=level) for end in sound.ends()]
+        each = [power(*rates, end - sound.tuning, confidence=level) for end in sound.runs_at_looks()]
         chance = max(chance, math.fsum(each))
     assert chance < 0.0014
     alarms = sum(dataclasses.replace(sound, seed=seed).run().violation for seed in range(120))

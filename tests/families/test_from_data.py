@@ -301,9 +301,9 @@ def test_nothing_of_such_a_run_is_called_private(
     kept = summary(visible)
     side = Side("one", experiment, plans, kept)
     for metric in kept.metrics:
-        ends = comparison.ends([side], metric, every=True)
+        ends = comparison.ends([side], metric, all_methods=True)
         assert set(ends["status"]) == {experiment.privacy} and ends["budget"].str.contains(IF).all()
-        assert not any(curve.released for curve in comparison.curves([side], metric, "steps", every=True))
+        assert not any(curve.released for curve in comparison.curves([side], metric, "steps", all_methods=True))
     arrived = Trace({})
     add_increment(arrived, *Sender().increment(trace, last=True))
     assert [lane.privacy for lane in arrived.arm_traces.values()] == [
@@ -333,7 +333,10 @@ def told(experiment: Experiment, trace: Trace, tables: Tables) -> dict[str, str]
     private = {label: plan for label, plan in plans.items() if plan.private}
     sweep = Sweep(experiment, epsilon=(1.0, 2.0), metric="distance")
     side = Side("one", experiment, private, summary(visible))
-    ends, together = comparison.ends([side], "distance", every=True), comparison.joint_cost([side, side], 1e-6, True)
+    ends, together = (
+        comparison.ends([side], "distance", all_methods=True),
+        comparison.joint_cost([side, side], 1e-6, True),
+    )
     return {
         "experiment": displayed._line(experiment),
         **{f"plan of {label}": f"{plan!r} {plan.privacy}" for label, plan in private.items()},

@@ -11,13 +11,13 @@ from dpviz.experiments.changes import changes
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.accelerated.lessons import MOMENTUM
 from dpviz.families.second_order.lessons import FLAT
-from dpviz.lessons.lesson import Answer, Lesson, NoiseOfMeans, Released, Side
+from dpviz.lessons.lesson import Answer, BudgetSettings, Lesson, NoiseOfMeans, Side
 from dpviz.plots import lesson_figures
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.specification import Specification
 from dpviz.ui.learn import page
 
-LESSONS = page.ordered()
+LESSONS = page.all_lessons()
 SECONDS = 2.0  # that both runs of a lesson may take, as estimated
 MARGIN = 1.1  # from the ends of the right answer
 each = pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.slug)
@@ -86,7 +86,7 @@ def test_a_ratio_is_a_number_whatever_the_runs_come_to(before: float, after: flo
 def test_debts_are_equal_parts_of_both_epsilon_and_delta() -> None:
     one = next(lesson for lesson in LESSONS if lesson.slug == "currencies")
     for settings in (one.before, one.after):
-        assert isinstance(settings, Released) and isinstance(settings.budget, ApproximateDP)
+        assert isinstance(settings, BudgetSettings) and isinstance(settings.budget, ApproximateDP)
         count, budget = settings.means.iterations, settings.budget
         part = ApproximateDP(epsilon=budget.epsilon / count, delta=budget.delta / count)
         alone = settings.means.replaced(iterations=1).noise_scale(part)
@@ -99,9 +99,9 @@ def test_the_run_decides_and_fills_the_texts(lesson: Lesson) -> None:
     nothing = side(lesson.before, None), side(lesson.after, None)
     before, after = side(lesson.before, 0), side(lesson.after, 0)
     for template in (lesson.setting, lesson.question):  # what comes after is not known yet
-        assert "nan" not in lesson.told(template, before, nothing[1])
+        assert "nan" not in lesson.fill_in(template, before, nothing[1])
     for template in (lesson.why, lesson.try_it):
-        assert "nan" not in lesson.told(template, before, after)
+        assert "nan" not in lesson.fill_in(template, before, after)
     assert right(lesson, before, after).words in [answer.words for answer in lesson.answers]
     assert lesson.measure.curves(before) and lesson.measure.curves(after)
     old, new, axes = lesson.measure.curves(before), lesson.measure.curves(after), lesson.measure.axes(before)

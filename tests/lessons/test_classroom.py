@@ -58,11 +58,11 @@ def test_a_question_goes_to_any_seat_as_json_and_takes_answers_of_its_own_form_o
     question, answer, wrong = KINDS[kind]
     for seat in (0, MAX_PHONES - 1):
         assert json.dumps(question.facts(seat), allow_nan=False)
-    once = question.checked(answer)
+    once = question.parse(answer)
     assert json.loads(json.dumps(once)) == answer
     for other in [*NONE, *wrong, *([] if kind == "run" else [True])]:
         with pytest.raises(ValueError, match=r"answer|drawing|game"):
-            question.checked(other)
+            question.parse(other)
 
 
 def test_a_game_tells_a_phone_its_counts_and_nothing_of_who_was_in() -> None:

@@ -44,7 +44,7 @@ def verdict(app: AppTest) -> Any:
 
 def test_a_lesson_is_predicted_seen_and_explained(load: Load) -> None:
     app = load("learn")
-    assert app.title[0].value == "Lessons" and f"0 of {len(learn_page.ordered())} answered" in words(app)
+    assert app.title[0].value == "Lessons" and f"0 of {len(learn_page.all_lessons())} answered" in words(app)
     turn(app, "learn_open_steps")
     assert app.title[0].value == "How many steps can you afford?"
     assert "With 20 steps," in words(app) and len(charts(app)) == 1
@@ -60,14 +60,14 @@ def test_a_lesson_is_predicted_seen_and_explained(load: Load) -> None:
     turn(app)
     assert "its noise is 10 times larger" in words(app)
     turn(app, "learn_list")
-    assert f"1 of {len(learn_page.ordered())} answered" in words(app)
+    assert f"1 of {len(learn_page.all_lessons())} answered" in words(app)
     turn(app, "learn_begin")  # the first of those that are not answered
     (slug,) = np.atleast_1d(app.query_params["lesson"])
-    assert slug == learn_page.ordered()[0].slug != "steps"
+    assert slug == learn_page.all_lessons()[0].slug != "steps"
     turn(app, "learn_list")
     app.switch_page("pages/home.py").run()
     app.switch_page("pages/learn.py").run()
-    assert f"1 of {len(learn_page.ordered())} answered" in words(app)
+    assert f"1 of {len(learn_page.all_lessons())} answered" in words(app)
 
 
 def test_a_right_prediction_is_told_so(load: Load) -> None:
@@ -107,7 +107,7 @@ def test_a_run_that_fails_is_told_and_can_be_tried_again(load: Load, monkeypatch
     assert shrink is not None and isinstance(shrink.before, Experiment) and isinstance(shrink.after, Experiment)
     # Runs that nobody has kept.
     own = replace(shrink, slug="own", before=shrink.before.replaced(seed=77), after=shrink.after.replaced(seed=77))
-    monkeypatch.setattr(learn_page, "ordered", lambda: (own,))
+    monkeypatch.setattr(learn_page, "all_lessons", lambda: (own,))
     with monkeypatch.context() as patch:
         patch.setattr(Experiment, "stream", broken)
         app = load("learn", lesson="own")
@@ -124,20 +124,20 @@ def test_a_page_waits_only_for_the_run_that_is_under_way(monkeypatch: pytest.Mon
     runs, awaited = {"before": ended, "after": waiting}, list[Run]()
     monkeypatch.setattr(learn_page, "_run", lambda _, which: runs[which])
     monkeypatch.setattr(learn_page, "rerun_when_ended", lambda _, under_way: awaited.extend(under_way))
-    assert not learn_page.ready(learn_page.ordered()[0], learn_page.BOTH) and awaited == [waiting]
+    assert not learn_page.ready(learn_page.all_lessons()[0], learn_page.BOTH) and awaited == [waiting]
 
 
 def test_texts_are_there_before_the_runs_are() -> None:
-    for lesson in learn_page.ordered():
+    for lesson in learn_page.all_lessons():
         sides = [
             Side(settings, settings.plans() if isinstance(settings, Experiment) else {})
             for settings in (lesson.before, lesson.after)
         ]
         for template in (lesson.setting, lesson.question, lesson.why, lesson.try_it):
-            assert "{" not in lesson.told(template, *sides, there=False)
+            assert "{" not in lesson.fill_in(template, *sides, has_run=False)
 
 
-@pytest.mark.parametrize("lesson", learn_page.ordered(), ids=lambda lesson: lesson.slug)
+@pytest.mark.parametrize("lesson", learn_page.all_lessons(), ids=lambda lesson: lesson.slug)
 def test_the_page_that_a_lesson_leads_to_can_express_its_settings(lesson: Any) -> None:
     if isinstance(lesson.after, Experiment):
         page = families.named(lesson.page).page()
@@ -147,7 +147,7 @@ def test_the_page_that_a_lesson_leads_to_can_express_its_settings(lesson: Any) -
 def test_what_was_drawn_is_shown_with_the_truth(load: Load) -> None:
     app = run(load("learn", lesson="shrink", step="2"))
     assert not app.radio and app.button(key="learn_next").disabled
-    app.session_state[visitors.KEY].notes |= {"learn_shrink_places": (0.5,) * 6, "learn_shrink_answer": 0}
+    app.session_state[visitors.KEY].notes |= {"learn_shrink_heights": (0.5,) * 6, "learn_shrink_answer": 0}
     app.run()
     assert "You predict: “Worse”." in words(app) and not app.button(key="learn_next").disabled
     (noise,) = charts(app).values()  # of both, which plans know before the answer is there

@@ -21,7 +21,7 @@ ARMS = {
 def add(result: SweepResult, label: str, setting: float, samples: np.ndarray, data_seed: int | None = None) -> None:
     """One more point of an arm."""
     curve = result.curves[label]
-    curve.add(PointRuns(PointKey(len(curve.ends), setting, data_seed=data_seed), samples))
+    curve.add(PointRuns(PointKey(len(curve.point_runs), setting, data_seed=data_seed), samples))
 
 
 def made(metric: Metric = GAP, spread: float = 0.2, replicates: int = 9, **medians: tuple[float, ...]) -> SweepResult:

@@ -158,8 +158,8 @@ def test_orders_are_counted_over_data_sets() -> None:
     curves = [(SIZES, level, crossing(at)) for at in (5000.0, 807.0, 910.0)]
     first, second = orders("sampling", "noise", curves)
     assert first.leaders == ("noise", "sampling") and first.data_sets == 2
-    np.testing.assert_allclose(first.places, [[807], [910]])
-    assert second.leaders == ("noise",) and second.places.shape == (1, 0)
+    np.testing.assert_allclose(first.crossings, [[807], [910]])
+    assert second.leaders == ("noise",) and second.crossings.shape == (1, 0)
     (equal,) = orders("a", "b", [(SIZES, level, level)] * 2)
     assert equal.leaders == () and equal.data_sets == 2
     assert orders("a", "b", []) == ()

@@ -47,7 +47,7 @@ def test_every_setting_can_be_swept_and_has_a_title_of_its_own(preset) -> None:
         if "smoothness" in name:
             continue  # goes with another setting
         assert setting_at(preset.experiment, setting.fields) == setting
-        low, high = setting.usual
+        low, high = setting.proposed_range
         assert setting.control.low <= low < high <= setting.control.high  # type: ignore[operator]
         values = setting.grid(low, high, 3)
         sweep = Sweep(experiment=preset.experiment, fields=setting.fields, values=values, metric="objective_gap")
@@ -56,11 +56,11 @@ def test_every_setting_can_be_swept_and_has_a_title_of_its_own(preset) -> None:
 
 def test_values_are_spaced_as_declared_and_whole_numbers_stay_whole() -> None:
     budget, steps = (settings(EXPERIMENT)[name] for name in ("epsilon", "iterations"))
-    assert budget.usual == (0.2, 20.0) and budget.grid(0.2, 20.0, 5) == (0.2, 0.632, 2.0, 6.32, 20.0)
-    assert steps.usual == (10.0, 1000.0) and steps.grid(10, 1000, 4) == (10.0, 46.0, 215.0, 1000.0)
+    assert budget.proposed_range == (0.2, 20.0) and budget.grid(0.2, 20.0, 5) == (0.2, 0.632, 2.0, 6.32, 20.0)
+    assert steps.proposed_range == (10.0, 1000.0) and steps.grid(10, 1000, 4) == (10.0, 46.0, 215.0, 1000.0)
     assert steps.grid(1, 3, 24) == (1.0, 2.0, 3.0), "each once"
     share = Setting(Control("share", "Share", "", 0.5, float, 0.0, 1.0), ("share",))
-    assert share.usual == (0.0, 1.0) and share.grid(0.0, 1.0, 3) == (0.0, 0.5, 1.0)
+    assert share.proposed_range == (0.0, 1.0) and share.grid(0.0, 1.0, 3) == (0.0, 0.5, 1.0)
     with pytest.raises(UserError, match="Privacy budget: “From” must be below “To”"):
         budget.grid(2.0, 2.0, 5)
 

@@ -62,14 +62,14 @@ def test_the_result_is_the_same_in_whatever_order_points_end(
     for label in here.curves:
         assert there.laws(label) == here.laws(label) and there.curves[label].data_seeds == here.curves[label].data_seeds
     for one, other in zip(here.orders("sampling", "noisy"), there.orders("sampling", "noisy"), strict=True):
-        assert one.leaders == other.leaders and np.array_equal(one.places, other.places)
+        assert one.leaders == other.leaders and np.array_equal(one.crossings, other.crossings)
 
 
 def test_a_point_that_fails_is_left_out_with_its_sentence_and_nothing_but_failures_is_a_mistake() -> None:
     failed = Outcome("failed", "This run needed more memory than a run may use.")
     result = DIMENSIONS.run(executor=Elsewhere(instead={0: failed}))
     assert result.series("a")[0].tolist() == [4, 8] and result.finished == 2
-    assert [(item.place.value, item.label, item.reason) for item in result.left_out] == [
+    assert [(item.point.value, item.label, item.reason) for item in result.left_out] == [
         (2.0, "a", failed.message), (2.0, "b", failed.message)
     ]  # fmt: skip
     with pytest.raises(UserError, match="more memory than a run may use"):
@@ -100,7 +100,7 @@ BOTH = DIMENSIONS.replaced(
 
 
 def test_every_value_of_the_one_is_taken_with_every_value_of_the_other() -> None:
-    assert Sweep.from_json(BOTH.to_json()) == BOTH and BOTH.places == 4
+    assert Sweep.from_json(BOTH.to_json()) == BOTH and BOTH.points_per_data_set == 4
     settings = [(point.problem.dimension, point.budget.epsilon) for point in BOTH.points()]  # type: ignore[attr-defined]
     assert settings == [(2, 0.5), (4, 0.5), (2, 1.0), (4, 1.0)]
     assert [(point.value, point.second) for point in BOTH.planned()] == settings
@@ -135,4 +135,5 @@ def test_what_two_settings_give_can_be_read_value_by_value() -> None:
 
 def test_a_sweep_has_any_number_of_points() -> None:
     values = tuple(float(value) for value in range(2, 32))
-    assert DIMENSIONS.replaced(values=values, second=Axis(fields=("budget.epsilon",), values=values)).places == 900
+    sweep = DIMENSIONS.replaced(values=values, second=Axis(fields=("budget.epsilon",), values=values))
+    assert sweep.points_per_data_set == 900

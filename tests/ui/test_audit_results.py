@@ -11,7 +11,7 @@ from dpviz.execution.auditing import BROKEN, Auditing
 from dpviz.plots.elements.words import alt_text
 from dpviz.privacy.budgets import PureDP
 from dpviz.ui.audit import results
-from dpviz.ui.audit.results import proven_at, recognised, verdict
+from dpviz.ui.audit.results import attackers_test, proven_at, verdict
 from tests.bounds import after, number
 
 EVERY = [(family, case.name, case.budgets[0]) for family, cases in families.audits().items() for case in cases]
@@ -30,7 +30,7 @@ def test_every_case_can_be_drawn_at_every_moment(family: str, case: str, budget)
     parts = (progress.present[:300], progress.absent[:300])
     early = Progress(*parts, progress.tuning, progress.attack, progress.looks[:1])
     for moment in (early, progress):
-        figures = [results.rates_chart(auditing, moment, 0.1).figure, results.bound(auditing, moment)]
+        figures = [results.rates_chart(auditing, moment, 0.1).figure, results.bound_figure(auditing, moment)]
         figures.append(results.scores_chart(auditing, moment, guess=math.inf, practice=False).figure)
         for figure in figures:
             assert alt_text(figure)
@@ -43,7 +43,7 @@ def test_every_case_can_be_drawn_at_every_moment(family: str, case: str, budget)
     last = early.tuning + early.looks[0].runs
     then = Progress(early.present[:last], early.absent[:last], early.tuning, early.attack, early.looks)
     assert proven_at(auditing, early, 0.1) == proven_at(auditing, then, 0.1)  # not by the runs since the look
-    drawn = results.bound(auditing, progress)
+    drawn = results.bound_figure(auditing, progress)
     (proven,) = [trace for trace in drawn.data if trace.name == "proven"]
     bounds = np.maximum.accumulate([look.bound for look in progress.looks])  # the largest so far
     np.testing.assert_allclose(proven.y, bounds, rtol=1.1e-3)
@@ -62,7 +62,7 @@ def test_every_case_can_be_drawn_at_every_moment(family: str, case: str, budget)
 def test_a_test_is_told_as_one_that_is_seldom_wrong(reverse: bool, hits: int, false_hits: int, told: tuple) -> None:
     look = Look(100, hits, false_hits, 0.5)
     found = Verdict("ε", 1.0, 0.5, 0.95, 100, Attack(0.0, reverse), (look,), None)
-    which, side, caught, alarms = recognised(found)
+    which, side, caught, alarms = attackers_test(found)
     assert (which, side) == told[:2] and (caught, alarms) == pytest.approx(told[2:])
 
 

@@ -146,7 +146,7 @@ def test_news_come_at_once_to_everybody_and_not_for_answers_of_others() -> None:
             assert (await one())["text"] == (await two())["text"] == "Look here"
             hall.room.end()
             assert [await one(), await one()] == [{"scene": hall.room.scene, "over": True}, None]
-        assert hall.phones._halls == {} and not hall.room._listeners
+        assert hall.phones._streams == {} and not hall.room._listeners
 
     played(scene)
 
@@ -161,7 +161,7 @@ def test_a_phone_has_one_stream_and_one_that_is_gone_leaves_nothing() -> None:
                 assert [await old(), await old()] == [{"elsewhere": True}, None]
                 hall.room.look_up("Still here")
                 assert (await new())["text"] == "Still here"
-        assert hall.phones._halls == {} and not hall.room._listeners
+        assert hall.phones._streams == {} and not hall.room._listeners
 
     played(scene)
 
@@ -184,7 +184,7 @@ def test_a_silent_stream_has_a_heartbeat_which_notices_that_the_time_is_over(mon
 def test_streams_end_when_the_server_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Uvicorn would wait for them for ever."""
     server = SimpleNamespace(should_exit=False)
-    monkeypatch.setattr(phones, "LOOK", 0.01)
+    monkeypatch.setattr(phones, "POLL_INTERVAL", 0.01)
     monkeypatch.setattr(signal, "getsignal", lambda _: SimpleNamespace(__self__=server))
 
     async def scene(hall: Hall) -> None:

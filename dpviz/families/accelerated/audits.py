@@ -21,7 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpviz.audits.audit import KNOWN, Case, Neighbours, load
+from dpviz.audits.audit import KNOWN, Case, Neighbours, load_mistakes
 from dpviz.audits.one_run import OneRun
 from dpviz.datasets import UploadedTable
 from dpviz.experiments.algorithm import Algorithm, Snapshot
@@ -339,7 +339,7 @@ TWO_BATCHES = replace(
 )
 ONE_STEP_TWO_FEATURES = replace(ONE_STEP, name="one_step_two_features", data=two_features)
 # By the name of each mistake: the case that has it, and the same case without it.
-BROKEN = load(
+BROKEN = load_mistakes(
     __package__,
     {
         "quieter": (replace(ONE_STEP, source=Quieter), ONE_STEP),

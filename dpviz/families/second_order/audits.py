@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpviz.audits.audit import KNOWN, Case, Neighbours, Row, load
+from dpviz.audits.audit import KNOWN, Case, Neighbours, Row, load_mistakes
 from dpviz.datasets import UploadedTable
 from dpviz.families.second_order.methods.algorithms import MiniBatch, NonconvexMethod, PerturbedDescent, ShortStep
 from dpviz.families.second_order.methods.trust_region import LineSearch, MiniBatchTrustRegion, TrustRegion
@@ -132,4 +132,4 @@ CASES: tuple[Case, ...] = (
 
 (SOUND,) = (case for case in CASES if case.name == "short_step_curvature")
 # The case whose source of noise has the mistake, and the same case without it.
-BROKEN = load(__package__, {"quiet_beside": (replace(SOUND, source=QuietOffDiagonal), SOUND)})
+BROKEN = load_mistakes(__package__, {"quiet_beside": (replace(SOUND, source=QuietOffDiagonal), SOUND)})

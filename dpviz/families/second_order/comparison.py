@@ -106,8 +106,8 @@ def runs_at(result: SweepResult | None, value: float) -> dict[str, PointRuns]:
     runs_by_label: dict[str, PointRuns] = {}
     if result is not None:
         for label, curve in result.curves.items():
-            for runs in curve.ends:
-                if runs.place.value == value:  # `place` is a point of the sweep
+            for runs in curve.point_runs:
+                if runs.point.value == value:
                     runs_by_label[label] = runs
     return runs_by_label
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, ParamSpec
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.numbers import beside, short
+from dpviz.numbers import near_zero_or, short
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import WRITE, Axes, Bound, Range, axis, bounding, hover_format, log_ticks, y_range
 from dpviz.plots.elements.labels import End, fits, label_annotations, margin, min_frame_width
@@ -259,7 +259,7 @@ def line_ends(
     for line in lines:
         x, y = max(float(line.x[-1]), line.until), float(scale.clip(line.y[-1:])[0])
         across = float(x_opening.place(x)) if right > left else 0.5  # single points are in the middle
-        text = beside(float(line.y[-1]), axis_size, WRITE[bound])
+        text = near_zero_or(float(line.y[-1]), axis_size, WRITE[bound])
         number = f"{text} {line.unit}".rstrip() if line.value else ""
         up = float(np.clip(y_opening.place(y), 0.0, 1.0))
         end = End(x, y, across, up, line.name, number, line.style, frame_width)

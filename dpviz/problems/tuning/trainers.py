@@ -379,7 +379,7 @@ def _end(helpers: list[_Helper]) -> None:
 
 def main() -> None:
     """Run a further process: receive a learner, then points, and send back losses, until the parent ends."""
-    parent = ParentConnection(aside=lambda _: False)  # no message is dealt with on arrival: all wait in `messages`
+    parent = ParentConnection(intercept=lambda _: False)  # no message is dealt with on arrival: all wait in `messages`
     messages = parent.messages()
     parent.send(pack({"ready": True}, {}))
     header, arrays = unpack(next(messages))

@@ -76,7 +76,8 @@ def controls(panel: Panel) -> Choices:
         methods = {case.name: title for title, case in first_cases.items()}  # by the name of the first case
         method = panel.choice(f"method_{family}", "Method", methods, next(iter(methods)), texts.METHOD_HELP)
         title = methods[method]
-        budgets, runs, prefix = first_cases[title].budgets, first_cases[title].runs, f"{family}_{method}"
+        first_case, prefix = first_cases[title], f"{family}_{method}"
+        budgets, runs = first_case.budgets, first_case.runs
         canaries = {case.name: case.canary_name for case in cases[family] if case.title == title}
         name = method
         if len(canaries) > 1:
@@ -91,21 +92,21 @@ def controls(panel: Panel) -> Choices:
     return Choices(family, name, budget, rest)
 
 
-def _budget(panel: Panel, prefix: str, usual: tuple[Budget, ...]) -> Settings[Budget]:
+def _budget(panel: Panel, prefix: str, defaults: tuple[Budget, ...]) -> Settings[Budget]:
     """Draw the controls of a budget, in one of the currencies in which a case is audited; return its settings.
 
-    prefix : beginning of the controls' keys, which each case has of its own. usual : budgets of the case, with default
-        values, in all its currencies; the first is selected at first.
+    prefix : beginning of the controls' keys, which each case has of its own. defaults : budgets of the case, in all its
+        currencies; the first is selected at first.
     """
-    usual_by_class = {type(budget): budget for budget in reversed(usual)}  # reversed, so that the first of a kind wins
-    currencies = {name: cls for name, cls in CURRENCIES.items() if cls in usual_by_class}
-    currency = next(name for name, cls in currencies.items() if cls is type(usual[0]))
+    default_by_class = {type(budget): budget for budget in reversed(defaults)}  # so that the first of a class wins
+    currencies = {name: cls for name, cls in CURRENCIES.items() if cls in default_by_class}
+    currency = next(name for name, cls in currencies.items() if cls is type(defaults[0]))
     if len(currencies) > 1:
         names = {name: cls.name for name, cls in currencies.items()}
         currency = panel.choice(f"{prefix}_currency", "Guarantee", names, currency, texts.CURRENCY_HELP)
     cls = currencies[currency]
-    defaults = usual_by_class[cls]
-    amount, *others = [replace(control, default=getattr(defaults, control.name)) for control in cls.controls()]
+    default = default_by_class[cls]
+    amount, *others = [replace(control, default=getattr(default, control.name)) for control in cls.controls()]
     values = {control.name: panel.control(control, f"{prefix}_{control.name}") for control in others}
     panel.add_lead(0, amount, into=values, prefix=f"{prefix}_")  # drawn above the verdict, as the first
     return Settings(cls, values)
@@ -169,7 +170,7 @@ class StartableAudit(run_panel.Startable):
 
     def start(self, page: str, title: str, short: bool) -> AuditRun:
         job = runner().submit(self.auditing, visitor=visitors.current().name, short=short)
-        return AuditRun(job, {}, page, title)
+        return AuditRun(job, plans={}, page=page, title=title)
 
 
 def show() -> None:
@@ -333,7 +334,7 @@ class _Screen(PageBody):
             results.guesses(run.auditing, run.progress)
             charts = results.all_charts(run.auditing, run.progress, threshold)
             del charts["roc"]  # the chart of the rates, which is next to the verdict
-            for column, (name, chart) in zip(st.columns(2), charts.items(), strict=False):  # one before a look
+            for column, (name, chart) in zip(st.columns(2), charts.items(), strict=False):  # one chart before a look
                 with column:
                     results.show(self.panel, name, chart)
             if run.job.active:
@@ -400,9 +401,9 @@ def _single_run(panel: Panel) -> None:
         )
         return
     text = texts.ONE_HOLDS.format(
-        bound=short_down(outcome.bound), guesses=outcome.guesses, most=short_down(outcome.most)
+        bound=short_down(outcome.bound), guesses=outcome.guesses, most=short_down(outcome.max_bound)
     )
-    if outcome.claim >= outcome.most:
+    if outcome.claim >= outcome.max_bound:
         text += f" {texts.ONE_CANNOT}"
     st.info(text, title="No violation found in one run", icon=":material/search:")
 

@@ -29,7 +29,7 @@ LITTLE = 0.02  # share of the claim below which the proven bound is as good as n
 def verdict(auditing: Auditing, progress: Progress | None) -> Verdict | None:
     """Return the verdict at the last look, an announced moment at which the audit states a bound; None before one.
 
-    It holds even if no more runs follow.
+    The verdict holds even if no more runs follow.
     """
     return auditing.audit.verdict(progress) if progress is not None and progress.looks else None
 
@@ -41,8 +41,8 @@ def show_verdict(auditing: Auditing, progress: Progress | None, is_finished: boo
         done = 0 if progress is None else len(progress.present)
         practice = auditing.audit.tuning  # runs on which the attack is chosen, before any of them counts
         text = f"{done:,} of {practice:,} practice runs are done." if done < practice else "The practice runs are done."
-        first_end, *_ = auditing.audit.ends()  # numbers of runs at which a bound is stated
-        first_look = f"after {first_end:,} runs on each data set"
+        first_runs, *_ = auditing.audit.runs_at_looks()
+        first_look = f"after {first_runs:,} runs on each data set"
         more = f"It ended before the first look, {first_look}." if is_finished else f"The first look is {first_look}."
         st.info(f"{text} {more}", title="Nothing is proven yet", icon=":material/hourglass_top:")
         return
@@ -130,7 +130,7 @@ def guesses(auditing: Auditing, progress: Progress) -> None:
     outcome = verdict(auditing, progress)
     if outcome is None:
         return
-    data_set, side, true_rate, false_rate = recognised(outcome)
+    data_set, side, true_rate, false_rate = attackers_test(outcome)
     rule = f"The attacker says {data_set} for every run whose score is {side} {short(outcome.attack.threshold)}."
     false_alarm = f"Guessed {data_set} where it was not."
     row = st.container(horizontal=True)
@@ -138,11 +138,11 @@ def guesses(auditing: Auditing, progress: Progress) -> None:
     row.metric("False alarms", f"{short(100 * false_rate)} %", border=True, help=false_alarm)
 
 
-def recognised(outcome: Verdict) -> tuple[str, str, float, float]:
-    """Describe the attacker's test: the data set that it says, on which side of the threshold scores must be for that,
+def attackers_test(outcome: Verdict) -> tuple[str, str, float, float]:
+    """Return the attacker's test: the data set that it says, on which side of the threshold scores must be for that,
     and its true and false positive rates.
 
-    A test that says one data set for most runs is described as one that says the other, for the rest of the runs.
+    A test that says one data set for most runs is returned as the one that says the other, for the rest of the runs.
     """
     look, is_reverse = outcome.looks[-1], outcome.attack.reverse
     data_set, side = ("D'", "at most") if is_reverse else ("D", "at least")
@@ -199,13 +199,13 @@ def all_charts(auditing: Auditing, progress: Progress, guess: float | None) -> d
     charts_so_far = {"roc": rates_chart(auditing, progress, guess)}
     if progress.looks:
         charts_so_far["bound"] = Chart(
-            bound(auditing, progress),
+            bound_figure(auditing, progress),
             f"The bound on {auditing.audit.claim.symbol} rises",
             "What is proven at each announced look, and the claim",
             texts.LOOKS,
         )
     are_practice = len(progress.present) <= progress.tuning
-    return charts_so_far | {"scores": scores_chart(auditing, progress, guess, are_practice)}
+    return charts_so_far | {"scores": scores_chart(auditing, progress, guess, practice=are_practice)}
 
 
 def rates_chart(auditing: Auditing, progress: Progress, guess: float | None) -> Chart:
@@ -223,14 +223,14 @@ def rates_chart(auditing: Auditing, progress: Progress, guess: float | None) -> 
         marks["your threshold"] = _rates_of(Attack(guess), present, absent)
     # The largest true positive rates that the claim allows, and those that the releases of the plan allow. With a
     # mistake the plan says nothing of what is released.
-    claimed_rates = auditing.audit.claimed(RATES)
+    claimed_rates = auditing.audit.max_true_rates(RATES)
     planned_rates = claimed_rates if auditing.mistake else 1 - tradeoffs.tradeoff(auditing.audit.plan.events, RATES)
     true_rates, low, high = rates(present, absent, RATES)  # with the ends of their confidence band
     figure = audit_figures.roc(true_rates, low, high, claimed_rates, planned_rates, marks)
     return Chart(figure, "What the attacker achieves", texts.RATES_ALT, texts.RATES)
 
 
-def scores_chart(auditing: Auditing, progress: Progress, guess: float | None, practice: bool) -> Chart:
+def scores_chart(auditing: Auditing, progress: Progress, guess: float | None, *, practice: bool) -> Chart:
     """Return the chart of how often each score was seen on both data sets, with the thresholds.
 
     guess : the visitor's threshold, if there is one.
@@ -267,7 +267,7 @@ def _rates_of(attack: Attack, present: Floats, absent: Floats) -> tuple[float, f
     return (1 - hit_rate, 1 - false_hit_rate) if attack.reverse else (false_hit_rate, hit_rate)
 
 
-def bound(auditing: Auditing, progress: Progress) -> go.Figure:
+def bound_figure(auditing: Auditing, progress: Progress) -> go.Figure:
     """Return the figure of the lower bounds at the looks so far, of which there must be at least one.
 
     Around them are the estimates at each look, and the upper ends of their margins.
@@ -291,7 +291,7 @@ def bound(auditing: Auditing, progress: Progress) -> go.Figure:
 def bins(present: Floats, absent: Floats) -> Floats:
     """Return the edges (BINS + 1,) of bins around all scores but the 0.1 % most extreme ones at each end.
 
-    They are a tenth wider than that, and never narrower than 0.11, also if all scores are the same.
+    All bins together are a tenth wider than that, and never narrower than 0.11, also if all scores are the same.
     """
     both = np.concatenate([present, absent])
     finite = both[np.isfinite(both)]
@@ -305,34 +305,34 @@ def _practice_bins(progress: Progress) -> Floats:
     return bins(progress.present[: progress.tuning], progress.absent[: progress.tuning])
 
 
-# Names of the visitor's notes, which a reload keeps: of the last threshold that was fixed, as (JSON text of its audit,
-# threshold, whether it is blind: fixed before any results with its noise were seen); and the beginning of that of each
-# audit whose results were seen, which `_shown` returns.
-_SEEN, _SHOWN = "_seen", "_shown"
+# Names of the visitor's notes, which a reload keeps. _FIXED : of the last threshold that was fixed, as (JSON text of
+# its audit, threshold, whether it is blind: fixed before any results with its noise were seen). _SEEN : beginning of
+# the names that `_seen_name` returns.
+_FIXED, _SEEN = "_fixed", "_seen"
 
 
 def fixed_threshold(panel: Panel, auditing: Auditing) -> float | None:
     """Return the threshold that the visitor has fixed for this audit; None if that was for another one, or never."""
-    text, threshold, _ = _seen(panel)
+    text, threshold, _ = _last_fixed(panel)
     return threshold if text == auditing.to_json() else None
 
 
 def note_shown(panel: Panel, auditing: Auditing) -> None:
     """Remember that the visitor has seen this audit's results: a threshold placed after that proves nothing."""
-    visitors.current().notes[_shown(panel, auditing)] = True
+    visitors.current().notes[_seen_name(panel, auditing)] = True
 
 
-def _seen(panel: Panel) -> tuple[str, float | None, bool]:
-    """Return the note of the last threshold that was fixed, as described at `_SEEN`."""
-    note: Any = visitors.current().notes.get(panel.key(_SEEN), ("", None, False))
+def _last_fixed(panel: Panel) -> tuple[str, float | None, bool]:
+    """Return the note of the last threshold that was fixed, as described at `_FIXED`."""
+    note: Any = visitors.current().notes.get(panel.key(_FIXED), ("", None, False))
     text, threshold, is_blind = note
     return text, threshold, is_blind
 
 
-def _shown(panel: Panel, auditing: Auditing) -> str:
-    """Return the name of the note that an audit was seen. It has what decides on the noise: with other numbers of runs
-    or another budget that is not fresh."""
-    return f"{panel.key(_SHOWN)}_{auditing.family}_{auditing.case}_{auditing.seed}"
+def _seen_name(panel: Panel, auditing: Auditing) -> str:
+    """Return the name of the note that results with an audit's noise were seen. It has the case and the seed alone, as
+    another number of runs or another budget draws no fresh noise."""
+    return f"{panel.key(_SEEN)}_{auditing.family}_{auditing.case}_{auditing.seed}"
 
 
 def ask_threshold(panel: Panel, auditing: Auditing, progress: Progress) -> None:
@@ -407,10 +407,11 @@ def show_class(progress: Progress, ballot: Ballot) -> None:
 def _fix_threshold(panel: Panel, auditing: Auditing, threshold: float) -> None:
     """Fix the visitor's threshold for an audit; for callbacks.
 
-    It is stored as described at `_SEEN`.
+    It is stored as described at `_FIXED`.
     """
     notes = visitors.current().notes
-    notes[panel.key(_SEEN)] = auditing.to_json(), threshold, _shown(panel, auditing) not in notes
+    is_blind = _seen_name(panel, auditing) not in notes
+    notes[panel.key(_FIXED)] = auditing.to_json(), threshold, is_blind
 
 
 def compare_thresholds(panel: Panel, auditing: Auditing, progress: Progress, threshold: float) -> None:
@@ -418,19 +419,18 @@ def compare_thresholds(panel: Panel, auditing: Auditing, progress: Progress, thr
     outcome, symbol = verdict(auditing, progress), auditing.audit.claim.symbol
     if outcome is None:
         return
-    mine, best = proven_at(auditing, progress, threshold), outcome.looks[-1].bound  # bounds at the last look
-    relation = "more than" if mine > best else "less than"
-    if mine == best:
+    own_bound, attackers_bound = proven_at(auditing, progress, threshold), outcome.looks[-1].bound  # at the last look
+    relation = "more than" if own_bound > attackers_bound else "less than"
+    if own_bound == attackers_bound:
         relation = "as much as"
-    _, _, is_blind = _seen(panel)
+    _, _, is_blind = _last_fixed(panel)
     proves, fixed = "proves", "Both were fixed before these runs were seen."
     if not is_blind:
         proves = "would prove"
         fixed = "But you had seen runs with this noise before you placed it, so it proves nothing: take another round."
-    proven, attackers = f"{symbol} ≥ {short_down(mine)}", f"{short(outcome.attack.threshold)}: {short_down(best)}"
-    st.markdown(
-        f"**Your threshold {short(threshold)} {proves} {proven}**, {relation} the attacker's {attackers}. {fixed}"
-    )
+    own = f"{short(threshold)} {proves} {symbol} ≥ {short_down(own_bound)}"
+    attackers = f"{short(outcome.attack.threshold)}: {short_down(attackers_bound)}"
+    st.markdown(f"**Your threshold {own}**, {relation} the attacker's {attackers}. {fixed}")
     if st.button(
         "Another round",
         key=panel.key("again"),

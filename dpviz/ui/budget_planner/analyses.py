@@ -126,7 +126,7 @@ def show_plan(
     downloads.analyses(
         panel.page,
         plan,
-        notebook=partial(export.of_analyses, plan, budget, delta, relative=wanted),
+        notebook=partial(export.analyses_to_notebook, plan, budget, delta, relative=wanted),
         report=lambda: to_report(plan, budget, delta, relative=wanted, day=date.today().isoformat()),
         program=lambda: program,
     )

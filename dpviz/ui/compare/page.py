@@ -145,7 +145,7 @@ def _select(panel: Panel, pinned_runs: Sequence[_PinnedRun]) -> Sequence[_Pinned
 def _list(pinned_runs: Sequence[_PinnedRun]) -> None:
     """Draw a row for every pin, with a button that opens its page at its settings, if the page has controls for them.
 
-    Computes the results of pins without any.
+    The results of pins that have none are computed.
     """
     under_way: list[Run] = []
     for pinned_run in pinned_runs:
@@ -250,15 +250,15 @@ def _show_chart(
     metric, title : name and label of the vertical axis. axis : name of the horizontal one. all_methods : false to draw
     only the best method of each run. currency : in which the axis of privacy counts; None for ε at `delta`.
     """
-    curves = comparison.curves(sides, metric, axis, every=all_methods, currency=currency, delta=delta)
-    along, converted = comparison.axes(sides)[axis], ""
+    curves = comparison.curves(sides, metric, axis, all_methods=all_methods, currency=currency, delta=delta)
+    along, unit_sentence = comparison.axes(sides)[axis], ""
     if axis == PRIVACY:  # with its currency, and a sentence on what is counted in it
         along = f"{along}, {UNITS[currency].label if currency else f'ε at δ = {short_up(delta)}'}"
-        converted = f" {texts.CONVERTED[currency or 'at_delta']}"
+        unit_sentence = f" {texts.CONVERTED[currency or 'at_delta']}"
     missing = []  # names of the runs without any curve, and of the methods of other runs that have none
     for side in sides:
         methods = {curve.method for curve in curves if curve.side == side.name}
-        labels = [label for label in comparison.methods(side, metric, every=all_methods) if label not in methods]
+        labels = [label for label in comparison.methods(side, metric, all_methods=all_methods) if label not in methods]
         missing += [f"{side.name}: {label}" for label in labels] if methods else [side.name]
     names = "; ".join(map(escape_name, missing))
     left_out = f" Not drawn, as they lack such an axis or number: {names}." if missing else ""
@@ -283,7 +283,7 @@ def _show_chart(
         figure,
         title,
         f"{title} along {along}, one line for each method of each run",
-        f"Medians over the repeats.{converted}{left_out} {privacy}",
+        f"Medians over the repeats.{unit_sentence}{left_out} {privacy}",
         provenance(statuses) if statuses else "settings",  # without curves there is no value
     )
     key = panel.key("chart")
@@ -298,7 +298,7 @@ def _show_chart(
 
 def _show_ends(sides: Sequence[Side], metric: str, all_methods: bool, delta: float) -> None:
     """Draw the table of final numbers of all methods, with ε of each at the common `delta`."""
-    numbers = comparison.ends(sides, metric, every=all_methods)
+    numbers = comparison.ends(sides, metric, all_methods=all_methods)
     if numbers.empty:
         return
     status = weakest_privacy(numbers["status"])
@@ -353,8 +353,8 @@ def _show_total(panel: Panel, sides: Sequence[Side], delta: float) -> None:
     if not methods:
         return
     # If only one run has private methods, its settings follow from no other release that is listed.
-    private_methods = [count for count, _ in (comparison.publishable([side]) for side in sides)]
-    is_single = sum(count > 0 for count in private_methods) < 2
+    private_sides = [side for side in sides if any(plan.private for plan in side.plans.values())]
+    is_single = len(private_sides) < 2
     is_fixed = is_single or panel.switch("fixed", texts.FIXED, default=False, help=texts.FIXED_HELP)
     one_repeat, all_repeats = _costs(tuple(side.experiment.to_json() for side in sides), delta, is_fixed, sides)
     each = f" of each of {methods} methods" if methods > 1 else ""
@@ -380,6 +380,7 @@ def _costs(texts: tuple[str, ...], delta: float, is_fixed: bool, _sides: Sequenc
 
     texts : JSON texts of the experiments. is_fixed : true if all settings were chosen before any of these runs.
     """
-    one_repeat, all_repeats = (comparison.joint_cost(_sides, delta, repeats, is_fixed) for repeats in (False, True))
+    one_repeat = comparison.joint_cost(_sides, delta, repeats=False, fixed=is_fixed)
+    all_repeats = comparison.joint_cost(_sides, delta, repeats=True, fixed=is_fixed)
     assert one_repeat is not None and all_repeats is not None  # as there are private methods
     return one_repeat, all_repeats

@@ -177,7 +177,9 @@ def _chart(
     """
     metric, arms = sweep.experiment.metrics()[sweep.metric], sweep.experiment.arms
     control = _size_control(sweep.experiment)
-    result = SweepResult(arms, sweep.metric, sweep.places) if job is None or job.result is None else job.result
+    result = (
+        SweepResult(arms, sweep.metric, sweep.points_per_data_set) if job is None or job.result is None else job.result
+    )
     # A copy, as the present run is added to it; with all values, as the data are public.
     drawn_result = result.visible(diagnostics=True)
     drawn_result.metric = metric  # a result has none before its first point
@@ -190,10 +192,10 @@ def _chart(
             final_values = trace.last(arm.label, sweep.metric) if arm.label in trace.arm_traces else np.empty(0)  # (R,)
             if len(final_values) and np.isfinite(final_values).all():
                 curve = drawn_result.curves[arm.label]
-                # In place of the sweep's own point at this budget, if any; its points have numbers below `places`.
-                curve.ends = tuple(end for end in curve.ends if end.place.value != present_size)
+                # In place of the sweep's own point at this budget, if any; its points are numbered before it.
+                curve.point_runs = tuple(runs for runs in curve.point_runs if runs.point.value != present_size)
                 curve.status = trace.arm_traces[arm.label].status_of(metric)
-                curve.add(PointRuns(PointKey(sweep.places, present_size), final_values))
+                curve.add(PointRuns(PointKey(sweep.points_per_data_set, present_size), final_values))
     bound, remark = _bound(panel, page, sweep, present_size)
     budgets = sweep.values if present_size is None else (*sweep.values, present_size)
     low, high = min(budgets), max(budgets)
@@ -224,7 +226,7 @@ def _chart(
     if present_run is not None:
         run_count += f"; at yours, of {present_run.experiment.replicates}"
     sentences = [_progress(job, result), f"{metric.label} in the end, by budget.", f"{run_count}.", remark]
-    for reason, methods in by_reason(result.left_out, sweep.places).items():
+    for reason, methods in by_reason(result.left_out, sweep.points_per_data_set).items():
         sentences.append(f"Left out: {methods}: {reason}")
     at = "" if present_size is None else f"; you are at {short(present_size)}"
     alt = f"{metric.label} in the end against {control.title}, one line per method{at}"
@@ -290,6 +292,6 @@ def _bounds(page: Page, sweep: Sweep) -> tuple[Mapping[str, np.ndarray], str]:
                 remark = options.remarks.get(_BOUND, "")
                 for label, curve in options.overlays.get(_BOUND, {}).items():
                     if label not in bounds:
-                        bounds[label] = np.full(sweep.places, np.nan)
+                        bounds[label] = np.full(sweep.points_per_data_set, np.nan)
                     bounds[label][index] = curve[-1]  # after the last step
     return {label: bound for label, bound in bounds.items() if np.isfinite(bound).any()}, remark

@@ -260,7 +260,7 @@ class Run:
 
     def forget_tables(self, tables: Collection[str]) -> None:
         """Forget the uploaded tables of these names, and end computations that still use one of them."""
-        self.job.forget_tables(tables)
+        self.job.stop_if_using(tables)
         removed = [self.tables.pop(name) for name in tables if name in self.tables]
         if removed:
             _built.clear()  # the problems in this cache hold the rows, too

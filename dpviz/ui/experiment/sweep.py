@@ -112,7 +112,7 @@ def _choose_sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sw
         seeds = tuple((seed + k) % 2**31 for k in range(int(data_sets)))  # after the largest seed follows 0
         fields |= {"data_seed": seed_field, "data_seeds": seeds}
     sweep = Settings(Sweep, fields).build()
-    point_count = sweep.data_sets * sweep.places  # `places`: the number of points on one data set
+    point_count = sweep.data_sets * sweep.points_per_data_set
     if point_count > MAX_POINTS:
         raise UserError(
             f"This sweep has {point_count} points; a page takes at most {MAX_POINTS}. Choose fewer values or data sets."
@@ -146,7 +146,7 @@ def _choose_axis(
     if setting_name == NONE:
         return setting_name, (0.0, 0.0, 0)  # a range that is not used
     setting = offered[setting_name]
-    usual_low, usual_high = setting.usual
+    usual_low, usual_high = setting.proposed_range
     end = replace(setting.control, unit="", optional=False)  # a control of one end of the range
     controls = (  # their names are in links
         replace(end, name="from", label="From", default=usual_low, help="The least."),
@@ -199,7 +199,7 @@ def _maps(panel: Panel, sweep: Sweep, setting: Setting, second: Setting, result:
     """Draw a map of the metric for each method, over the values of both settings."""
     metric = _label(sweep, result)
     privacy, publishing = status(sweep, result)
-    samples = np.array([end.samples[0] for end in result.guesses.ends])  # a guess is one number at each point
+    samples = np.array([runs.samples[0] for runs in result.guesses.point_runs])  # a guess is one number at each point
     guess = ""  # the range, over all data sets, of the metric of a constant guess, which ignores the features
     if result.guess is not None and samples.size:
         low, high = short(float(samples.min()), 4), short(float(samples.max()), 4)
@@ -254,7 +254,7 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
 def status(sweep: Sweep, result: SweepResult) -> tuple[Provenance, str]:
     """Return the provenance of a sweep's results, for a badge, and sentences on what may be published."""
     problem, replicates = sweep.experiment.problem, sweep.experiment.replicates
-    statuses = {curve.status for curve in result.curves.values() if curve.ends}
+    statuses = {curve.status for curve in result.curves.values() if curve.point_runs}
     if statuses == {"not private"}:
         return provenance(statuses), explain.diagnostic_sentence(replicates, problem.public)
     adds_up = f"all of it: {result.price}" if result.price else "several adds up"
@@ -339,7 +339,9 @@ def show_sweep(
     row.button("Stop", key=f"{page}_stop", icon=":material/stop:", disabled=not active, on_click=stop, args=(page,))
     if sweep is not None and points:
         repeats = f"{sweep.experiment.replicates} run{'s' if sweep.experiment.replicates != 1 else ''} of each"
-        points_text = f"{sweep.places} points" + (f" on {sweep.data_sets} data sets" if sweep.data_sets > 1 else "")
+        points_text = f"{sweep.points_per_data_set} points" + (
+            f" on {sweep.data_sets} data sets" if sweep.data_sets > 1 else ""
+        )
         row.caption(f"{points_text}, {repeats}.", width="content")
     if is_too_large:
         st.error(
@@ -349,9 +351,9 @@ def show_sweep(
     is_of_settings = run is not None and run.job.task == sweep
     if not is_of_settings and sweep is not None:  # else the result of the run says below what was left out
         left_out = []
-        for point in points[: sweep.places]:  # those of the first data set; the others have the same plans
-            left_out += [LeftOut(point.place, label, reason) for label, reason in point.left_out.items()]
-        _say_left_out(left_out, sweep.places)
+        for point in points[: sweep.points_per_data_set]:  # those of the first data set; the others have the same plans
+            left_out += [LeftOut(point.key, label, reason) for label, reason in point.left_out.items()]
+        _say_left_out(left_out, sweep.points_per_data_set)
     if run is not None and not is_of_settings:  # also while it is under way, as its results are drawn then
         st.info("Settings changed since this sweep. What is shown belongs to the old ones.", icon=":material/history:")
     _live(page, active, diagnostics, draw)
@@ -362,7 +364,7 @@ def show_sweep(
         return
     result = _visible(run, run.job.result, diagnostics)
     assert isinstance(run.job.task, Sweep)
-    _say_left_out(result.left_out, run.job.task.places)
+    _say_left_out(result.left_out, run.job.task.points_per_data_set)
     draw(result)
     st.caption(texts.SWEEP_NOT_COVERED)
 
@@ -493,7 +495,7 @@ def _start(
     cluster_executor: Executor | None,
 ) -> None:
     """Queue a sweep, in place of the page's last one; for the callback of Run. points : those of `sweep`, planned."""
-    first_points = points[: sweep.places]  # those of the first data set; the others have the same plans
+    first_points = points[: sweep.points_per_data_set]  # those of the first data set; the others have the same plans
     plans = {f"{label} at {point.where}": plan for point in first_points for label, plan in point.plans.items()}
     visitor = visitors.current()
     job = runner().submit(sweep, tables, visitor=visitor.name, elsewhere=cluster_executor)

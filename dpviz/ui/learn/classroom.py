@@ -50,7 +50,7 @@ from dpviz.ui.server import HERE, phones
 
 KEY = "class"  # query parameter of the class's pages, and name of the visitor's note with the lecturer's key
 NEW, HALL, COINS, ODDS = "new", "open", "coins", "odds"  # its values
-EVERY = 1.0  # seconds between two looks at what phones have sent
+POLL_INTERVAL = 1.0  # seconds between two drawings of what phones have sent
 MAX_POINTS = 40  # of a curve that phones draw
 PROMISE = (
     "No name, no account. A phone is known by a random number. Answers are in this server's memory until the class "
@@ -106,7 +106,7 @@ def bar(
     None to draw none. onward : a function that goes to the next step, with its arguments; empty for none.
     """
     with st.container(key="class_bar", horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(f"**{current.code}** · {escape_name(_short(_address(current)))}", width="content")
+        st.markdown(f"**{current.code}** · {escape_name(_without_scheme(_address(current)))}", width="content")
         _watch("class_look", current, partial(_count, current, ballot))
         if reveal is not None:
             is_closed = ballot is None or not ballot.is_open
@@ -137,7 +137,8 @@ def _count(current: Room, ballot: Ballot | None) -> float:
     total = f"{current.phones} phone{'s' if current.phones != 1 else ''}"
     text = total if ballot is None else f"{len(ballot.answers) + len(ballot.removed)} of {total} answered"
     st.markdown(f":material/smartphone: {text}", width="content")
-    return 1.4 * EVERY  # of two parts that ask to be drawn at the same time, one is drawn four seconds later
+    # Not that of the page's other part: of two that ask to be drawn at the same time, one is drawn four seconds later.
+    return 1.4 * POLL_INTERVAL
 
 
 def _watch(key: str, current: Room, draw: Callable[[], float]) -> None:
@@ -147,13 +148,13 @@ def _watch(key: str, current: Room, draw: Callable[[], float]) -> None:
     after one with fewer parts. key : of the part. draw : draws it; returns the seconds until it is drawn again.
     """
 
-    def leave() -> None:
+    def rerun_if_over() -> None:
         """Draw the whole page anew if the class is over; called at each drawing of the part."""
         if current.is_over:
             st.rerun()
 
     with st.container():
-        draw_repeatedly(key, draw, leave)
+        draw_repeatedly(key, draw, rerun_if_over)
 
 
 def _end(current: Room) -> None:
@@ -175,7 +176,7 @@ def _ask(current: Room, question: Question) -> None:
     current.ask(question, anew=True)
 
 
-def _short(url: str) -> str:
+def _without_scheme(url: str) -> str:
     """Return an address as one types it."""
     return url.partition("://")[2]
 
@@ -191,7 +192,7 @@ def _hall(current: Room) -> None:
         st.html(f'<img class="dpviz-qr" alt="QR code of {html.escape(url)}" src="{html.escape(picture)}">')
     with right:
         st.title("Join with your phone", anchor=False)
-        st.html(f'<div>{html.escape(_short(url))}</div><div class="dpviz-code">{current.code}</div>')
+        st.html(f'<div>{html.escape(_without_scheme(url))}</div><div class="dpviz-code">{current.code}</div>')
         if urlsplit(url).hostname in HERE:
             st.warning(
                 "Phones cannot reach this address, which names the computer itself. Start the server with `dpviz serve "
@@ -204,7 +205,7 @@ def _hall(current: Room) -> None:
             st.button("The odds game", key="class_odds", icon=":material/psychology:", on_click=go_to, args=(ODDS,))
             st.download_button(
                 "Sheet to print",
-                lambda: _printed(url, current.code, picture).encode(),
+                lambda: _page_to_print(url, current.code, picture).encode(),
                 file_name=f"dpviz_class_{current.code}.html",
                 mime="text/html",
                 key="class_sheet",
@@ -213,7 +214,7 @@ def _hall(current: Room) -> None:
             )
 
 
-def _printed(url: str, code: str, picture: str) -> str:
+def _page_to_print(url: str, code: str, picture: str) -> str:
     """Return a page to print, in HTML, by which phones join. picture : the QR code as a data URI."""
     return f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Class {code}</title>
@@ -221,7 +222,7 @@ def _printed(url: str, code: str, picture: str) -> str:
 strong {{ font-size: 40pt; letter-spacing: .2em }}</style>
 <h1>Join with your phone</h1>
 <img alt="QR code" src="{html.escape(picture)}">
-<p>{html.escape(_short(url))}</p>
+<p>{html.escape(_without_scheme(url))}</p>
 <p><strong>{code}</strong></p>
 <p>{html.escape(PROMISE)}</p>
 </html>"""
@@ -259,7 +260,7 @@ class Poll:
     def question(self) -> Choice | Drawing:
         """The question of the lesson for phones: a choice among its answers, or a drawing."""
         lesson, (old, new) = self.lesson, self.lesson.change.texts
-        text = lesson.told(lesson.question, self.before, self.after).replace("**", "")  # with its numbers
+        text = lesson.fill_in(lesson.question, self.before, self.after).replace("**", "")  # with its numbers
         title = f"{' '.join(text.split())} {lesson.change.title}: {old} → {new}."  # in one line
         if self.sheet is None:
             return Choice(title, tuple(answer.words for answer in lesson.answers))
@@ -306,7 +307,7 @@ class Poll:
 
     @property
     def answers(self) -> Mapping[int, int]:
-        """The index of the answer that each phone has given, by seat; that of a drawing is what its end means."""
+        """The index of the answer that each phone has given, by seat; of a drawing, the answer that its end means."""
         answers = {} if self.ballot is None else dict(self.ballot.answers)
         if self.sheet is None:
             return answers
@@ -411,7 +412,7 @@ def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
             f"Phone number r has run r of {len(ratios)}; further phones begin again with the first. "
             f"{explain.diagnostic_sentence(len(ratios), after.experiment.problem.public)}"
         )
-        return EVERY
+        return POLL_INTERVAL
 
     _watch("class_runs_look", current, draw)
 
@@ -464,7 +465,7 @@ def _coins(current: Room) -> None:
                 icon, args = ":material/person_remove:", (current, ballot, question)
                 st.button("Remove one", key="class_remove", icon=icon, on_click=_remove_one, args=args)
             icon = ":material/replay:"
-            st.button("Ask another question", key="class_again", icon=icon, on_click=_ask_another, args=(current,))
+            st.button("Ask another question", key="class_again", icon=icon, on_click=_note_done, args=(current,))
 
 
 def _last(current: Room, kind: type[Question]) -> Ballot | None:
@@ -484,7 +485,7 @@ def _done_name(current: Room) -> str:
     return f"class_{current.code}_{len(current.questions)}_done"
 
 
-def _ask_another(current: Room) -> None:
+def _note_done(current: Room) -> None:
     """Note that the lecturer is done with the last question; for a callback."""
     visitors.current().notes[_done_name(current)] = True
 
@@ -567,7 +568,7 @@ def _show_estimates(question: RandomisedQuestion, ballot: Ballot) -> float:
     else:
         st.markdown("No reports yet.")
     _show_needs(response)
-    return EVERY
+    return POLL_INTERVAL
 
 
 def _report_counts(question: RandomisedQuestion, ballot: Ballot) -> tuple[int, ...]:
@@ -579,7 +580,8 @@ def _report_counts(question: RandomisedQuestion, ballot: Ballot) -> tuple[int, .
 def _draw_estimates(question: RandomisedQuestion, counts: tuple[int, ...], key: str) -> None:
     """Draw the estimated shares of the options. counts : how often each option was reported. key : of the chart.
 
-    Of yes and no it has the share of yes alone, and next to it the error of a trusted server, around the same estimate.
+    Of yes and no the chart has the share of yes alone, and next to it the interval of a trusted server's error around
+    the same share.
     """
     response, people = _response(question), sum(counts)
     rows: dict[str, tuple[float, float, float]] = {}  # by option: share, lower and upper end of its interval, in %
@@ -591,8 +593,8 @@ def _draw_estimates(question: RandomisedQuestion, counts: tuple[int, ...], key: 
     if len(counts) == 2:  # yes and no, as a number has three bins at least
         middle, low, high = rows["Yes"]
         error = 100 * LaplaceCounts(response.eps).error(people)
-        around = (middle, max(middle - error, 0.0), min(middle + error, 100.0))
-        groups = {"Coins of their own": {"Yes": rows["Yes"]}, "A trusted server": {"Trusted server": around}}
+        servers = (middle, max(middle - error, 0.0), min(middle + error, 100.0))
+        groups = {"Coins of their own": {"Yes": rows["Yes"]}, "A trusted server": {"Trusted server": servers}}
     numbers = "; ".join(
         f"{name} {short(share)} %, {short(low)} to {short(high)}"
         for group in groups.values()
@@ -625,13 +627,13 @@ def _remove_one(current: Room, ballot: Ballot, question: RandomisedQuestion) -> 
 
 
 def _compare(question: RandomisedQuestion, all_counts: tuple[int, ...], counts: tuple[int, ...]) -> None:
-    """Draw the estimates with and without one report. all_counts, counts : how often each option was reported."""
+    """Draw the estimates with and without one report. all_counts, counts : reports of each option, with and without."""
     st.header("One report was removed. Can anybody tell whose?", anchor=False)
-    for column, key, some in zip(st.columns(2), ("all", "rest"), (all_counts, counts), strict=True):
+    for column, (key, option_counts) in zip(st.columns(2), {"all": all_counts, "rest": counts}.items(), strict=True):
         with column:
-            st.markdown(f"**Reports: {sum(some)}**")
-            if sum(some):
-                _draw_estimates(question, some, f"class_estimates_{key}")
+            st.markdown(f"**Reports: {sum(option_counts)}**")
+            if sum(option_counts):
+                _draw_estimates(question, option_counts, f"class_estimates_{key}")
     st.markdown(
         "Whoever compares the two can work out what the removed report said. But it was a report, not an answer: of "
         f"the answer behind it, it says no more than ε = {short(question.epsilon)} allows."
@@ -698,7 +700,7 @@ def _odds(current: Room) -> None:
         )
     else:
         st.markdown("No phone has finished its rounds.")
-    st.button("Play again", key="class_again", icon=":material/replay:", on_click=_ask_another, args=(current,))
+    st.button("Play again", key="class_again", icon=":material/replay:", on_click=_note_done, args=(current,))
 
 
 def _play(current: Room, epsilon: float, others: int) -> None:
@@ -722,9 +724,11 @@ def _close_odds(current: Room, ballot: Ballot) -> None:
         "best": local.success(question.epsilon),
         "bound": local.success_bound(question.epsilon),
     }
-    current.reveal(
-        ballot, result, by_seat=lambda seat: {"right": question.right(seat, answers[seat])} if seat in answers else {}
-    )
+
+    def score_of(seat: int) -> dict[str, int]:
+        return {"right": question.right(seat, answers[seat])} if seat in answers else {}
+
+    current.reveal(ballot, result, by_seat=score_of)
 
 
 # --------------------------------------------------------------------------------------------------------- what is left

@@ -19,7 +19,7 @@ import streamlit as st
 from dpviz.compare.pins import Pin, clean
 from dpviz.experiments.experiment import Experiment
 from dpviz.lessons import lesson as budget_lessons
-from dpviz.lessons.lesson import Answer, Axes, Curve, Lesson, Released, Side, Track
+from dpviz.lessons.lesson import Answer, Axes, BudgetSettings, Curve, Lesson, Side, Track
 from dpviz.plots import lesson_figures
 from dpviz.plots.elements.sheets import Sheet
 from dpviz.plots.elements.style import GREY, HUES
@@ -80,7 +80,7 @@ def show_lesson(lesson: Lesson, step: int) -> None:
     glossary.mark_terms("learn_words")
 
 
-def answered(lesson: Lesson) -> bool:
+def is_answered(lesson: Lesson) -> bool:
     """Return true if the visitor has made a prediction in this tab."""
     return _prediction(lesson) is not None
 
@@ -110,11 +110,12 @@ def _key(lesson: Lesson, name: str) -> str:
 
 
 def _show_text(lesson: Lesson, step: int, before: Side, after: Side, is_ready: bool, poll: Poll | None) -> None:
-    """Draw the text of a step, with dots in place of results while the runs are not done, that is, not `is_ready`.
+    """Draw the text of a step.
 
-    poll : the prediction of a class, in place of the visitor's.
+    is_ready : false while runs are not done, so that dots replace their results. poll : the prediction of a class, in
+    place of the visitor's.
     """
-    fill_in = partial(lesson.told, before=before, after=after, there=is_ready)  # puts numbers into a text
+    fill_in = partial(lesson.fill_in, before=before, after=after, has_run=is_ready)
     if step == SETTING:
         st.markdown(fill_in(lesson.setting))
         return
@@ -179,8 +180,8 @@ def _show_verdict(lesson: Lesson, before: Side, after: Side) -> None:
 def _show_chart(lesson: Lesson, step: int, before: Side, after: Side, poll: Poll | None) -> None:
     """Draw the chart of a step: the curves before the change; from the step See on also those after it.
 
-    In the step Predict of a lesson with a drawn prediction it is the sheet on which the visitor draws, until the
-    outcome was seen; at first it has a level line at the value with which the run before the change ends.
+    In the step Predict of a lesson with a drawn prediction, the chart is the sheet on which the visitor draws, until
+    the outcome was seen. At first it has a level line at the value with which the run before the change ends.
 
     poll : the prediction of a class, which draws on its phones.
     """
@@ -233,7 +234,7 @@ def _show_buttons(lesson: Lesson, step: int) -> None:
 
     The next step can be opened only when the visitor has made the prediction.
     """
-    is_waiting = step == PREDICT and not answered(lesson) and classroom.room() is None
+    is_waiting = step == PREDICT and not is_answered(lesson) and classroom.room() is None
     row = st.container(horizontal=True, vertical_alignment="center")
     row.button(
         "Back",
@@ -244,7 +245,7 @@ def _show_buttons(lesson: Lesson, step: int) -> None:
         on_click=go,
         args=(lesson.slug, step - 1),
     )
-    lessons = ordered()
+    lessons = all_lessons()
     later = lessons[lessons.index(lesson) + 1 :]
     target: tuple[str | int, ...]  # arguments of `go`
     if step != WHY:
@@ -285,11 +286,9 @@ def _open(lesson: Lesson) -> None:
 
 
 def _set_planner(settings: Specification) -> dict[str, str]:
-    """Set the controls of the budget planner to the settings of a lesson without runs; {} for other lessons.
-
-    Return the query parameters of the planner with these settings.
-    """
-    if not isinstance(settings, Released):
+    """Set the controls of the budget planner to the settings of a lesson without runs, and return the planner's query
+    parameters with them; for other lessons, set nothing and return {}."""
+    if not isinstance(settings, BudgetSettings):
         return {}
     panel = Panel(PLANNER)
     address = {
@@ -331,27 +330,24 @@ def _sheet(lesson: Lesson, before: Side, after: Side) -> Sheet:
 
 
 def _note_drawing(lesson: Lesson, sheet: Sheet, end_before: float) -> None:
-    """Note the visitor's drawing, and the answer that it means: the one for its end as a multiple of `end_before`.
-
-    For a callback.
-    """
+    """Note the visitor's drawing, and the answer that follows from its end, divided by `end_before`; for a callback."""
     heights = components.sheet_heights(_key(lesson, "sheet"), len(sheet.handles))
     if heights is not None:
         _, y = sheet.drawn(heights)
         ratio = float(y[-1]) / end_before
         notes = visitors.current().notes
-        notes[_key(lesson, "places")] = heights
+        notes[_key(lesson, "heights")] = heights
         notes[_key(lesson, "answer")] = lesson.answers.index(lesson.answer(ratio))
 
 
 def _heights(lesson: Lesson) -> tuple[float, ...] | None:
     """Return the heights of the sheet's handles, as shares from 0 to 1; None if the visitor has moved none."""
-    heights = visitors.current().notes.get(_key(lesson, "places"))
+    heights = visitors.current().notes.get(_key(lesson, "heights"))
     return heights if isinstance(heights, tuple) else None
 
 
 def begin_runs(lesson: Lesson) -> None:
-    """Start the runs of a lesson that are not there yet; one that any visitor has computed is done at once."""
+    """Start the runs of a lesson that are not there yet; a run that any visitor has computed is done at once."""
     for which in BOTH:
         settings, run = getattr(lesson, which), _run(lesson, which)
         if isinstance(settings, Experiment) and (run is None or run.job.state == "stopped"):
@@ -413,10 +409,10 @@ def lessons_by_track() -> Mapping[Track, tuple[Lesson, ...]]:
 
 def named(slug: str) -> Lesson | None:
     """Return the lesson with this name in addresses, None if there is none."""
-    return next((lesson for lesson in ordered() if lesson.slug == slug), None)
+    return next((lesson for lesson in all_lessons() if lesson.slug == slug), None)
 
 
-def ordered() -> tuple[Lesson, ...]:
+def all_lessons() -> tuple[Lesson, ...]:
     """Return all lessons in the order of the list."""
     return tuple(lesson for lessons in lessons_by_track().values() for lesson in lessons)
 
@@ -482,8 +478,8 @@ def _lessons(is_unknown: bool) -> None:
     )
     if is_unknown:
         st.info(NO_LESSON, icon=":material/link_off:")
-    lessons = ordered()
-    open_lessons = [lesson for lesson in lessons if not answered(lesson)]
+    lessons = all_lessons()
+    open_lessons = [lesson for lesson in lessons if not is_answered(lesson)]
     row = st.container(horizontal=True, vertical_alignment="center")
     if open_lessons:
         first, *_ = open_lessons
@@ -515,8 +511,8 @@ def _entry(lesson: Lesson) -> None:
     sketch = quote(f'<svg xmlns="http://www.w3.org/2000/svg" {attributes}>{paths}</svg>')
     row.html(f'<img alt="" width="96" height="56" src="data:image/svg+xml,{sketch}">', width="content")
     with row.container(gap=None):
-        is_answered = answered(lesson)
-        icon = ":material/check_circle:" if is_answered else None
+        has_answer = is_answered(lesson)
+        icon = ":material/check_circle:" if has_answer else None
         key = f"learn_open_{lesson.slug}"
         st.button(lesson.title, key=key, type="tertiary", icon=icon, on_click=go, args=(lesson.slug,))
-        st.caption(f"{lesson.minutes} minutes{', answered' if is_answered else ''}")
+        st.caption(f"{lesson.minutes} minutes{', answered' if has_answer else ''}")

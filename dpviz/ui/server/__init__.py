@@ -43,7 +43,10 @@ def prepare() -> None:
 
 @st.cache_resource(ttl=2.0, show_spinner=False)
 def tidy() -> None:
-    """Collect the garbage of drawn pages, at most every two seconds; a poll of a run does not call it."""
+    """Collect the garbage of drawn pages, at most every two seconds: until then the cache answers the call.
+
+    A poll of a run does not call it.
+    """
     gc.collect()
 
 
@@ -79,7 +82,7 @@ class OwnOrigins:
             if reason:
                 _log.warning("Refused: %s", reason)
                 if scope["type"] == "websocket":
-                    await send({"type": "websocket.close", "code": 1008})
+                    await send({"type": "websocket.close", "code": 1008})  # RFC 6455: a policy was violated
                 else:
                     await PlainTextResponse(reason, 403)(scope, receive, send)
                 return

@@ -34,21 +34,21 @@ PATH = "/c"  # below `server.baseUrlPath`
 MAX_BODY = 4096  # bytes of a request: ten times the largest answer
 PATIENCE = 10.0  # seconds for a body to come
 HEARTBEAT = 15.0  # seconds of silence after which a stream sends a comment: proxies end silent ones
-LOOK = 0.5  # seconds between two looks at whether the server is about to end
+POLL_INTERVAL = 0.5  # seconds between two checks whether the server is about to end
 
 
 def address(page: str, code: str) -> str:
     """Return the address at which phones join a class.
 
-    Where the lecturer's page names this machine itself, which phones cannot, it has the name that the setting
-    `browser.serverAddress` knows; `dpviz serve --class` sets it.
+    If the lecturer's page is at a name of this machine itself, which phones cannot use, the address has the name in the
+    setting `browser.serverAddress`, which `dpviz serve --class` sets.
 
     page : the address of the lecturer's page, or the header Host of its request. code : the letters of the class.
     """
     parts = urlsplit(page if "//" in page else f"http://{page}")
-    host, shared = parts.netloc, st.get_option("browser.serverAddress")
-    if (parts.hostname or "") in ("", "::1", *HERE) and shared not in HERE:
-        host = f"{shared}:{parts.port}" if parts.port else shared
+    host, server_name = parts.netloc, st.get_option("browser.serverAddress")
+    if (parts.hostname or "") in ("", "::1", *HERE) and server_name not in HERE:
+        host = f"{server_name}:{parts.port}" if parts.port else server_name
     return f"{parts.scheme}://{host}{_base()}{PATH}/{code}"
 
 
@@ -70,14 +70,14 @@ class _Stream:
         self.is_news.set()
 
 
-class _Hall:
-    """The open streams of a room, by phone. The room may change in any thread; streams are woken in the event loop.
+class _RoomStreams:
+    """The open streams of a room. The room may change in any thread; streams are woken in the event loop.
 
-    A stream that was not yet able to send is woken once for several changes.
+    by_phone : the stream of each phone. If it was not yet able to send, it is woken once for several changes.
     """
 
     def __init__(self, room: Room) -> None:
-        self.streams: dict[str, _Stream] = {}
+        self.by_phone: dict[str, _Stream] = {}
         self._loop = asyncio.get_running_loop()
         self.close = room.listen(self._wake_from_any_thread)  # `close` ends these calls
 
@@ -86,7 +86,7 @@ class _Hall:
             self._loop.call_soon_threadsafe(self._wake)
 
     def _wake(self) -> None:
-        for stream in self.streams.values():
+        for stream in self.by_phone.values():
             stream.is_news.set()
 
 
@@ -96,7 +96,7 @@ class Phones:
 
     def __init__(self, app: ASGIApp, rooms: Rooms = ROOMS) -> None:
         self._app, self._rooms = app, rooms
-        self._halls: dict[Room, _Hall] = {}
+        self._streams: dict[Room, _RoomStreams] = {}
         self._watch: asyncio.Task[None] | None = None
         self._router = Router(
             [
@@ -194,11 +194,11 @@ class Phones:
         """Yield the server-sent events of a phone's stream, until the class is over or the stream is to end."""
         if self._watch is None or self._watch.done():  # it ends when there are no streams
             self._watch = asyncio.create_task(self._end_with_the_server())
-        hall = self._halls.get(room)
-        if hall is None:
-            hall = self._halls[room] = _Hall(room)
-        old, stream = hall.streams.get(phone), _Stream()
-        hall.streams[phone] = stream
+        room_streams = self._streams.get(room)
+        if room_streams is None:
+            room_streams = self._streams[room] = _RoomStreams(room)
+        old, stream = room_streams.by_phone.get(phone), _Stream()
+        room_streams.by_phone[phone] = stream
         if old is not None:
             old.end()
         scene = -1  # number of the last state that was sent; it changes with what phones show
@@ -215,34 +215,35 @@ class Phones:
                     yield ": \n\n"  # nothing new: a comment
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stream.is_news.wait(), HEARTBEAT)
-            if hall.streams.get(phone) is not stream:  # a newer stream of the same phone has ended this one
+            if room_streams.by_phone.get(phone) is not stream:  # a newer stream of the same phone has ended this one
                 yield 'data: {"elsewhere": true}\n\n'
         finally:
-            if hall.streams.get(phone) is stream:
-                del hall.streams[phone]
-            if not hall.streams and self._halls.get(room) is hall:
-                hall.close()
-                del self._halls[room]
+            if room_streams.by_phone.get(phone) is stream:
+                del room_streams.by_phone[phone]
+            if not room_streams.by_phone and self._streams.get(room) is room_streams:
+                room_streams.close()
+                del self._streams[room]
 
     async def _end_with_the_server(self) -> None:
         """End all streams when the server is to end, as it waits for them without telling the app.
 
         Return when there are no streams.
         """
-        while self._halls:
-            await asyncio.sleep(LOOK)
+        while self._streams:
+            await asyncio.sleep(POLL_INTERVAL)
             # uvicorn has registered a method of its server, which sets `should_exit`, as the handler of the signal.
             server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
             if getattr(server, "should_exit", False):
-                for hall in self._halls.values():
-                    for stream in hall.streams.values():
+                for room_streams in self._streams.values():
+                    for stream in room_streams.by_phone.values():
                         stream.end()
 
     def _room(self, request: Request, phone: object) -> Room | None:
         """Return the room with the code of a request if the phone has joined it, else None: whether or not there is
         such a room, the answer is the same."""
         room = self._rooms.with_code(request.path_params["code"])
-        return room if room is not None and isinstance(phone, str) and room.seat(phone) is not None else None
+        has_joined = room is not None and isinstance(phone, str) and room.seat(phone) is not None
+        return room if has_joined else None
 
 
 _HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
