@@ -159,7 +159,7 @@ def test_a_replaced_user_of_an_upload_changes_the_own_loss_alone_and_no_fact() -
         for box in boxes:
             assert isinstance(box, ModelTuning)
             (training, validation), user = box.split, 5
-            rows = whose == box.order[training + user]
+            rows = whose == box.user_order[training + user]
             problem = box.build({data.identity: table})
             x = points(problem)
             before = problem._losses(x)
