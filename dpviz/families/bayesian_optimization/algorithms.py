@@ -298,7 +298,7 @@ class Gibo(Descent):
     placing: Placing = Placing()
 
     @property
-    def look(self) -> tuple[int, int]:
+    def line_style(self) -> tuple[int, int]:
         """Hue and dash of its lines, as indices; settings that change the label change these, too."""
         conditions = (self.share < 1, self.noise_factor <= 0.03, self.noise_factor < 1, self.noise_factor > 1)
         for style, applies in zip(OTHER_LOOKS, conditions, strict=True):

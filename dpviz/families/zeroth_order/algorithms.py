@@ -177,7 +177,7 @@ class DirectionalDescent(SinglePass):
     )
 
     @property
-    def look(self) -> tuple[int, int]:
+    def line_style(self) -> tuple[int, int]:
         """Hue and dash of the method's lines in charts, as numbers; the noise changes the dash."""
         return self.hue, int(self.noise == "laplace")
 
@@ -242,7 +242,7 @@ class Naive(Conversion):
     directions_per_row: int | None = directions_field(1)
 
     @property
-    def look(self) -> tuple[int, int]:
+    def line_style(self) -> tuple[int, int]:
         """Hue and dash of the method's lines in charts, as numbers; the directions change the dash."""
         return self.hue, int(self.directions == "orthonormal")
 
@@ -356,7 +356,7 @@ class VarianceReduced(Conversion):
         return self
 
     @property
-    def look(self) -> tuple[int, int]:
+    def line_style(self) -> tuple[int, int]:
         """Hue and dash of the method's lines in charts, as numbers; directions and running sums change the dash."""
         return self.hue, int(self.directions == "orthonormal") + 2 * int(self.sums not in ("tree", "independent"))
 

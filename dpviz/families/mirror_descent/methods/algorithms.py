@@ -101,7 +101,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
     )
 
     @property
-    def look(self) -> tuple[int, int]:
+    def line_style(self) -> tuple[int, int]:
         """Hue and dash of its lines, as indices. The settings that change the method's name change the dash, too."""
         if self.as_in_the_paper:
             return self.hue, 3
@@ -322,7 +322,7 @@ class SyntheticData(VertexSampling):
     )
 
     @property
-    def look(self) -> tuple[int, int]:
+    def line_style(self) -> tuple[int, int]:
         """Hue and dash of its lines, as indices; drawn rows have another dash than the histogram."""
         return self.hue, int(self.release == "rows")
 
