@@ -601,7 +601,7 @@ def test_the_papers_accounting_costs_the_steps_that_it_is_said_to_cost() -> None
     assert start[VERTICES].resolved["step_size_x"] > 7 * start["As in the paper"].resolved["step_size_x"]
     assert 0.15 < accountants.tightest(start["As in the paper"].events, 1e-6).epsilon < 0.25
     plan = named("mirror_descent", "Theorem G.1").experiment.plans()["Synthetic histogram"]
-    row_weights = planning.weights(plan.facts, plan.iterations, "full")  # type: ignore[arg-type]
+    row_weights = planning.row_weights(plan.facts, plan.iterations, "full")  # type: ignore[arg-type]
     allowed = planning.private_steps(plan.facts, plan.budget, row_weights, 1, (0.0, 1.0), "tight", plan.iterations)[1]  # type: ignore[arg-type]
     assert 7.5 < allowed / plan.resolved["step_size_y"] < 8.5
 

@@ -131,7 +131,7 @@ def test_where_there_is_none_is_said() -> None:
         small.gap(*small.facts.uniform(1), "l2")
     with pytest.raises(UserError):
         CertifiedSampling().plan(MatrixGame().facts(), NoPrivacy())
-    assert CertifiedSampling(draws=3, draws_y=2).play == VertexSampling(draws=3, draws_y=2)
+    assert CertifiedSampling(draws=3, draws_y=2).vertex_sampling == VertexSampling(draws=3, draws_y=2)
 
 
 def test_shares_that_were_bought_come_off_before_the_certificate_and_the_game() -> None:
