@@ -709,7 +709,7 @@ def test_cells_of_the_table_can_be_measured_again_and_hold_on_other_data() -> No
     """The same seeds give the same median. That of other rows, with other noise, differs by what two medians of six do:
     1.25 · √(1/6 + 1/6) = 0.72 standard deviations of a run, each of which is up to half of the median; thrice."""
     sizes = measure.problems()[0]
-    cell = measured.measured_runs()["advice"][measured.key(sizes[0])][0]
+    cell = measured.measured_runs()["advice"][measured.table_key(sizes[0])][0]
     for way in WAYS:
         known = cell["medians"][way.name][1][1][1]  # μ = 0.3, T = 16, K = 20
         assert measure.median(sizes[0].build(), way.method(), 0.3, 16, 20) == pytest.approx(known, rel=0.02)
@@ -721,7 +721,7 @@ def test_cells_of_the_table_can_be_measured_again_and_hold_on_other_data() -> No
 def test_the_table_holds_every_problem_that_is_measured() -> None:
     table = dict(measured.measured_runs()["advice"])
     for sizes in measure.problems():
-        cells = table.pop(measured.key(sizes[0]))
+        cells = table.pop(measured.table_key(sizes[0]))
         assert [BlackBox.from_json(json.dumps(cell["problem"])) for cell in cells] == list(sizes)
         assert all(set(cell["medians"]) == {way.name for way in WAYS} for cell in cells)
     assert not table
