@@ -183,7 +183,7 @@ def calls() -> list[Call]:
         Call(learnt.model, arm | {"replicate": 0}, {"replicate": "run"}),
         Call(trace.guess, {"metric": "objective_gap"}),
         Call(trace.visible, {"diagnostics": True}, {"diagnostics": "flag"}),
-        Call(trace.statuses, {"metric": trace.metrics["objective_gap"]}),
+        Call(trace.privacy_by_arm, {"metric": trace.metrics["objective_gap"]}),
         Call(
             sweep.run,
             {"tables": {}, "workers": 1, "progress": False},

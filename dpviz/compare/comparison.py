@@ -182,7 +182,7 @@ def curves(
             values = series.relative if metric == SHARE else series
             x = _positions(side, label, series, axis, currency, delta)
             if values is not None and x is not None:
-                private, status = label in side.summary.private, side.summary.status[label][name]
+                private, status = label in side.summary.private, side.summary.privacy[label][name]
                 has_x = ~np.isnan(x)
                 result.append(Curve(side.name, label, x[has_x], values.quantiles[has_x], status, private, arms[label]))
         side_curves = [curve for curve in result if curve.side == side.name and len(curve.x)]
@@ -282,8 +282,8 @@ def ends(sides: Sequence[Side], metric: str, all_methods: bool) -> "pd.DataFrame
                     "steps": int(series.iterations[-1]),
                     "repeats": side.experiment.replicates,
                     "budget": side.plans[label].guarantee,
-                    "released": side.summary.status[label][name] == "private",
-                    "status": side.summary.status[label][name],
+                    "released": side.summary.privacy[label][name] == "private",
+                    "status": side.summary.privacy[label][name],
                 }
             )
     return pd.DataFrame(rows)

@@ -106,7 +106,7 @@ def required_budget(bound: ErrorBound, target: float, currency: type[B], delta: 
     Raises UserError, which says whether the noise is the limit, if even the largest budget of the declared range does
     not meet the target.
     """
-    name, low, high = _amount(currency)
+    name, low, high = _size_field(currency)
     delta_field = {"delta": delta} if "delta" in currency.model_fields else {}
 
     def budget_of(value: float) -> B:
@@ -122,8 +122,8 @@ def required_budget(bound: ErrorBound, target: float, currency: type[B], delta: 
     best_at_smallest = bound.best(smallest)
     if best_at_smallest.bound <= target:
         return Required(smallest, best_at_smallest, at_least=True)
-    # The largest budget meets the target. If a rounding error hides this from `_growth`, it is the required one.
-    growth = _growth(error, target, high / low, bound) or high / low
+    # The largest budget meets the target. If a rounding error hides this from the search, it is the required one.
+    growth = _smallest_growth(error, target, high / low, bound) or high / low
     value = rounded_up(low * growth)
     best = bound.best(budget_of(value))
     while best.bound > target and value < high:  # a safeguard: the growth is accurate to _ACCURACY only
@@ -164,13 +164,13 @@ def levers(bound: ErrorBound, budget: Budget, factor: float = 0.5) -> Levers:
     target = factor * bound.best(budget).bound
     budget_growth = None
     if budget.controls():  # `NoPrivacy` has no number that could grow
-        name, _, high = _amount(type(budget))
+        name, _, high = _size_field(type(budget))
         value = getattr(budget, name)
 
         def error(growth: float) -> float:
             return bound.best(budget.replaced(**{name: min(value * growth, high)})).bound
 
-        budget_growth = _growth(error, target, high / value, bound)
+        budget_growth = _smallest_growth(error, target, high / value, bound)
     controls = {control.name: control for control in type(bound).controls()}
     factors = {name: _lever(bound, controls[name], budget, target) for name in bound.levers}
     return Levers(target, budget_growth, MappingProxyType(factors))
@@ -186,7 +186,7 @@ def rows_needed(bound: ErrorBound, target: float, budget: Budget) -> int | None:
     def error(rows: float) -> float:
         return bound.model_copy(update={"rows": math.ceil(rows)}).best(budget).bound
 
-    growth = _growth(error, target, MOST_NEEDED, bound)  # growth of a single row: the number of rows
+    growth = _smallest_growth(error, target, MOST_NEEDED, bound)  # growth of a single row: the number of rows
     if growth is None:
         return None
     # `growth` is enough, but may be too large by its accuracy: find the first whole number up to it that is enough.
@@ -217,10 +217,10 @@ def _lever(bound: ErrorBound, control: Control, budget: Budget, target: float) -
         return bound.model_copy(update={control.name: value}).best(budget).bound
 
     max_growth = MOST_ROWS if must_grow else present / control.low
-    # `_growth` may subtract the error without privacy only if the growth does not change that error: more rows do not,
+    # The search may subtract the error without privacy only if the growth does not change that error: more rows do not,
     # but a value that falls may reduce it.
     floor_of = bound if must_grow else None
-    growth = _growth(lambda growth: error(value_after(growth)), target, max_growth, floor_of)
+    growth = _smallest_growth(lambda growth: error(value_after(growth)), target, max_growth, floor_of)
     if growth is None:
         return None
     value = value_after(growth)
@@ -231,7 +231,7 @@ def _lever(bound: ErrorBound, control: Control, budget: Budget, target: float) -
     return value / present
 
 
-def _growth(
+def _smallest_growth(
     error: Callable[[float], float], target: float, max_growth: float, bound: ErrorBound | None
 ) -> float | None:
     """Return the smallest growth in [1, max_growth] with error(growth) <= target, or None if there is none or
@@ -260,7 +260,7 @@ def _growth(
     return float(min(math.exp(root + _ACCURACY / 2), max_growth))  # rounded up: the target must be met
 
 
-def _amount(currency: type[Budget]) -> tuple[str, float, float]:
+def _size_field(currency: type[Budget]) -> tuple[str, float, float]:
     """Return the name of the field that is a budget's size (ε, ρ or μ), and the ends of its declared range."""
     control = currency.controls()[0]  # budgets declare their size first
     assert control.low is not None and control.high is not None

@@ -82,7 +82,7 @@ class Algorithm(Specification, ABC, Generic[P, F]):
     dash: ClassVar[int] = 0
 
     @property
-    def look(self) -> tuple[int, int]:
+    def line_style(self) -> tuple[int, int]:
         """Hue and dash of the method's lines. A subclass overrides it if some of its settings make it another method
         of the catalogue, which has a style of its own."""
         return self.hue, self.dash

@@ -75,14 +75,15 @@ def changes(old: Specification, new: Specification, path: str = "") -> Iterator[
         return
     controls = {control.name: control for control in type(old).controls()}
     for name in type(old).model_fields:
-        address, one, other = f"{path}.{name}".removeprefix("."), getattr(old, name), getattr(new, name)
-        if isinstance(one, Specification) and isinstance(other, Specification):
-            yield from changes(one, other, address)
-        elif _are_parts(one) and _are_parts(other) and len(one) == len(other):
-            for index, (old_part, new_part) in enumerate(zip(one, other, strict=True)):
+        address = f"{path}.{name}".removeprefix(".")
+        old_value, new_value = getattr(old, name), getattr(new, name)
+        if isinstance(old_value, Specification) and isinstance(new_value, Specification):
+            yield from changes(old_value, new_value, address)
+        elif _are_parts(old_value) and _are_parts(new_value) and len(old_value) == len(new_value):
+            for index, (old_part, new_part) in enumerate(zip(old_value, new_value, strict=True)):
                 yield from changes(old_part, new_part, f"{address}.{index}")
-        elif one != other:
-            yield Change(address, controls.get(name), one, other)
+        elif old_value != new_value:
+            yield Change(address, controls.get(name), old_value, new_value)
 
 
 def _are_parts(value: Any) -> bool:
@@ -112,7 +113,7 @@ def differences(old: Experiment, new: Experiment) -> tuple[Difference, ...]:
     old_arms = {arm.label: arm for arm in old.arms}
     new_arms = {arm.label: arm for arm in new.arms}
     # The first part of a path names a field of the experiment. Arms are compared below, by label.
-    changed = [change for change in _sorted(old, new) if change.path.partition(".")[0] != "arms"]
+    changed = [change for change in _sorted_changes(old, new) if change.path.partition(".")[0] != "arms"]
     result = [Difference(change.title, *change.texts) for change in changed]
     only_old = [label for label in old_arms if label not in new_arms]
     only_new = [label for label in new_arms if label not in old_arms]
@@ -120,12 +121,12 @@ def differences(old: Experiment, new: Experiment) -> tuple[Difference, ...]:
         result.append(Difference("Methods", ", ".join(only_old) or "none", ", ".join(only_new) or "none"))
     for label, old_arm in old_arms.items():
         if label in new_arms:
-            changes_of_arm = _sorted(old_arm, new_arms[label])
+            changes_of_arm = _sorted_changes(old_arm, new_arms[label])
             result += [Difference(change.title, *change.texts) for change in changes_of_arm]
     return tuple(dict.fromkeys(result))
 
 
-def _sorted(old: Specification, new: Specification) -> list[Change]:
+def _sorted_changes(old: Specification, new: Specification) -> list[Change]:
     """Return the changes between two specifications, sorted by the names of the settings."""
     return sorted(changes(old, new), key=lambda change: change.path.split("."))
 
@@ -137,15 +138,13 @@ def table(experiments: Sequence[Experiment]) -> dict[str, tuple[str, ...]]:
     their values are joined by " / ". A setting that only some experiments have is no difference by itself. Numbers
     are rounded unless they differ only further on; of a text longer than LONGEST only the beginning is given.
     """
-    rounded, exact = (
-        [_settings(experiment, digits) for experiment in experiments] for digits in (_DIGITS, _ALL_DIGITS)
-    )
+    rounded = [_settings(experiment, _DIGITS) for experiment in experiments]
+    exact = [_settings(experiment, _ALL_DIGITS) for experiment in experiments]
     labels = dict.fromkeys(label for settings in exact for label in settings)
     result = {}
     for label in labels:
-        rounded_row, exact_row = (
-            [tuple(settings.get(label, (NONE,))) for settings in every] for every in (rounded, exact)
-        )
+        rounded_row = [tuple(settings.get(label, (NONE,))) for settings in rounded]
+        exact_row = [tuple(settings.get(label, (NONE,))) for settings in exact]
         if len({*exact_row} - {(NONE,)}) > 1:
             row = rounded_row if len({*rounded_row}) == len({*exact_row}) else exact_row
             result[label] = tuple(" / ".join(map(_beginning, texts)) for texts in row)
@@ -166,23 +165,23 @@ def _settings(experiment: Experiment, digits: int) -> dict[str, dict[str, None]]
     for name, value, control in _fields(experiment):
         parts = [arm.algorithm for arm in experiment.arms] if name == "arms" else [value]
         for part in parts:
-            for label, text in _listed(part, name, control, digits):
+            for label, text in _labelled_texts(part, name, control, digits):
                 values.setdefault(label, {})[text] = None
     return values
 
 
-def _listed(value: Any, name: str, control: Control | None, digits: int) -> Iterator[tuple[str, str]]:
+def _labelled_texts(value: Any, name: str, control: Control | None, digits: int) -> Iterator[tuple[str, str]]:
     """Yield label and text of the field `name` with this value, and of all settings inside if it is a specification.
 
     A value without a control, such as the identity of a table, is left out.
     """
     if isinstance(value, Specification):
         if name in _PARTS:
-            yield _PARTS[name], _described(value)
+            yield _PARTS[name], _part_text(value)
         if name == "budget":  # its text states all of its numbers
             return
         for inner_name, inner_value, inner_control in _fields(value):
-            yield from _listed(inner_value, inner_name, inner_control, digits)
+            yield from _labelled_texts(inner_value, inner_name, inner_control, digits)
     elif control is not None:
         yield control.title, _text(value, control, digits)
 
@@ -196,7 +195,7 @@ def _fields(part: Specification) -> Iterator[tuple[str, Any, Control | None]]:
 def _text(value: Any, control: Control | None, digits: int) -> str:
     """Return a setting's value as text, in the words of its control; numbers with `digits` significant digits."""
     if isinstance(value, Specification):
-        return _described(value)
+        return _part_text(value)
     if control is not None and control.options:
         return control.options.get(value, str(value))
     if value is None:
@@ -210,7 +209,7 @@ def _text(value: Any, control: Control | None, digits: int) -> str:
     return str(value)
 
 
-def _described(part: Specification) -> str:
+def _part_text(part: Specification) -> str:
     """Return the text of a specification: a budget's guarantee, else its title, else the words of its class's name."""
     if isinstance(part, Budget):
         return part.describe()

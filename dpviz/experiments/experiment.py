@@ -183,7 +183,7 @@ class Experiment(Displayed, Specification):
         return values  # any other value of `arms` is for the validation to judge
 
     @model_validator(mode="after")
-    def _only_public_runs_repeat_unasked(self) -> "Experiment":
+    def _set_defaults_by_data(self) -> "Experiment":
         """Set the defaults of seed and replicates that depend on the data: public data get a seed; others get neither
         a seed nor further replicates unless these were stated."""
         public, stated_fields = self.problem.public, self.model_fields_set
@@ -281,7 +281,7 @@ class Experiment(Displayed, Specification):
         released = [grouped(event, self.problem.rows_per_person) for event in self.problem.facts().released]
         earlier = accountants.total(released, "epsilon") if self._budgets else 0.0
         included = f"; this includes ε = {short_up(earlier)} of releases before the run" if earlier else ""
-        separator = ";" if self.problem.from_data else ","  # the guarantee then ends in a list
+        separator = ";" if self.problem.from_data else ","  # with facts from the data the guarantee ends in a list
         return f"{self.guarantee}{separator} {self.problem.unit}{included}"
 
     @checked
@@ -299,10 +299,10 @@ class Experiment(Displayed, Specification):
                 title=f"The facts of the problem '{self.problem.title}' leave out what its data cost",
             )
         for name, part in vars(self.problem).items():
-            inner = [*classes_in(part)]
+            classes = [*classes_in(part)]
             if name == "data" and isinstance(part, RowsSpecification):
-                inner.pop(0)  # the class of the data set itself
-            if any(issubclass(cls, RowsSpecification) and cls.public is not True for cls in inner):
+                classes.pop(0)  # of the data set itself, the only place where rows may be
+            if any(issubclass(cls, RowsSpecification) and cls.public is not True for cls in classes):
                 raise UserError(
                     "Declare them by the field `data`, as one data set that holds no other: it alone says whether rows "
                     "are public, whose they are, and what their ranges cost.",
@@ -426,7 +426,8 @@ class Experiment(Displayed, Specification):
         from the seed and the problem, and are the same for all arms. Without a seed, all randomness comes from the
         operating system.
         """
-        plans, loading = self.plans(), Step(label="", snapshot=BEFORE, trace=Trace({}), progress=0.0)
+        plans = self.plans()
+        loading = Step(label="", snapshot=BEFORE, trace=Trace({}), progress=0.0)
         with at_checkpoints(lambda: heartbeat(loading), EVERY):
             problem = self.problem.build(tables)
             check_facts(problem, self.problem.facts())
@@ -440,7 +441,7 @@ class Experiment(Displayed, Specification):
         seed = seed_or_random(self.seed)  # a fresh one for None
         runs = [_Run(arm, problem, plans[arm.label], self, seed, trace.arm_traces[arm.label]) for arm in self.arms]
         unfinished, progress = runs, 0.0
-        run = runs[0]  # the arm whose turn it is
+        run = runs[0]  # the arm whose turn it is, which the loop below replaces
 
         def present_step() -> Step:
             nonlocal progress
@@ -477,7 +478,7 @@ def check_tables(problem: ProblemSpecification, tables: Mapping[str, Any]) -> No
         )
 
 
-def recorded(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+def recorded_iterations(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
     """Return two ascending arrays of iterations: all that are recorded, and those of them whose record includes the
     expensive diagnostics.
 
@@ -492,8 +493,7 @@ def recorded(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
     if not plan.stops:
         indices = np.linspace(0, len(grid) - 1, EXPENSIVE).round().astype(int)
     else:  # a method that may stop after a few of its steps: dense at the start, ever sparser later
-        targets = np.geomspace(1, max(1, plan.iterations), EXPENSIVE - 1).round()  # and 0: EXPENSIVE in total
-        targets = np.minimum(targets, plan.iterations)  # all are 0 for a plan without iterations
+        targets = np.geomspace(1, plan.iterations, EXPENSIVE - 1).round()  # and 0: EXPENSIVE in total
         indices = np.array([0, *np.searchsorted(grid, targets)])
     return grid, grid[np.unique(indices)]
 
@@ -506,10 +506,11 @@ def recorded_metrics(problem: type[Problem], facts: Facts, algorithm: AnyAlgorit
     these has the name of one of the problem's metrics.
     """
     diagnostics = problem.metrics
-    twice = {metric.name for metric in diagnostics} & {metric.name for metric in algorithm.metrics}
-    if twice:  # a user's mistake: the problem's value, of raw rows, would be recorded as what the method releases
+    shared_names = {metric.name for metric in diagnostics} & {metric.name for metric in algorithm.metrics}
+    if shared_names:  # a user's mistake: the problem's value, of raw rows, would be recorded as a release
         raise UserError(
-            f"Call {min(twice)!r} otherwise in one of the two.", title="Method and problem have a metric of one name"
+            f"Call {min(shared_names)!r} otherwise in one of the two.",
+            title="Method and problem have a metric of one name",
         )
     if not algorithm.has_internal(facts):
         return (*diagnostics, *algorithm.metrics)
@@ -560,10 +561,11 @@ class _Run:
         self.label, self.seconds, self.iteration, self.finished = arm.label, 0.0, -1, False
         self.plan, self._problem, self._arm_trace = plan, problem, arm_trace
         self._declared = [metric.name for metric in arm.algorithm.metrics]
-        grid, sparse_grid = recorded(plan)
+        grid, sparse_grid = recorded_iterations(plan)
         has_expensive = any(metric.cost == "expensive" for metric in arm_trace.metrics)
+        self._grid = set(grid.tolist())
         # Without expensive diagnostics, every record counts as one with all diagnostics.
-        self._grid, self._expensive_grid = set(grid.tolist()), set((sparse_grid if has_expensive else grid).tolist())
+        self._expensive_grid = set(sparse_grid.tolist()) if has_expensive else self._grid
         ledger = Ledger(plan.terms, experiment.replicates)
         # Texts that select the random streams: of the arm's noise, and of public choices, which are equal for all arms.
         release, compared = experiment.release(arm), experiment.problem.to_json()

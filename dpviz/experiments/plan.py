@@ -318,6 +318,7 @@ class Plan(Displayed):
         if isinstance(self.terms, Filter):
             return self.terms.currency
         currency = self.budget.currency or "rho"
+        # Each event once, as plans of equal steps repeat one.
         has_cost = all(UNITS[currency].cost(event) < math.inf for event in distinct_objects(self.events))
         return currency if has_cost else None
 
@@ -357,15 +358,15 @@ def conditional(status: str) -> bool:
     return status in set(_BY_CONDITION.values()) - {"private"}
 
 
-def weakest_privacy(statuses: Iterable[Privacy]) -> Privacy:
+def weakest_privacy(privacies: Iterable[Privacy]) -> Privacy:
     """Return the privacy of several values that are shown together: every condition of one is a condition of all.
 
     It is "private" if there are no values.
     """
-    distinct = set(statuses)
+    distinct = set(privacies)
     if "not private" in distinct:
         return "not private"
-    conditions = [condition for condition, status in _BY_CONDITION.items() if status in distinct]
+    conditions = [condition for condition, privacy in _BY_CONDITION.items() if privacy in distinct]
     some_read_facts = any(read for read, _ in conditions)
     some_set_seed = any(seeded for _, seeded in conditions)
     return _BY_CONDITION[some_read_facts, some_set_seed]

@@ -64,10 +64,10 @@ def load(package: str) -> tuple[Preset, ...]:
     """Read the presets of a family from the file `presets.toml` in its package.
 
     The file writes an experiment with the field names of its JSON, without the fields that have their default; the text
-    "null" means None. An algorithm without a "kind" is the method of the table `methods` that has the arm's label, but
-    for the settings that it states; an arm that is only a label states none. The experiment's table `settings` states
-    some for all of its algorithms that have such a field. A family whose code computes `reported` leaves it out of the
-    file. Raises UserError where an experiment has a value out of its range.
+    "null" means None. An arm is a label, or a table with a label. Its algorithm has the settings of the table `methods`
+    under this label, unless it states a "kind"; in their place those of the experiment's table `settings`, as far as it
+    has these fields; in place of both those that the arm states. A family whose code computes `reported` leaves it out
+    of the file. Raises UserError where an experiment has a value out of its range.
     """
     file = resources.data(package, "presets.toml")
     experiments = {}
@@ -78,10 +78,10 @@ def load(package: str) -> tuple[Preset, ...]:
             arm: Mapping[str, Any] = {"label": item} if isinstance(item, str) else item
             stated = arm.get("algorithm", {})
             method = stated if "kind" in stated else file["methods"][arm["label"]]
-            known = kind_named(method["kind"]).model_fields
-            of_all = {name: value for name, value in settings.items() if name in known}
-            arms.append({**arm, "algorithm": {**method, **of_all, **stated}})
-        experiments[entry["name"]] = Experiment.model_validate(_values({**fields, "arms": arms}))
+            fields_of_method = kind_named(method["kind"]).model_fields
+            common = {name: value for name, value in settings.items() if name in fields_of_method}
+            arms.append({**arm, "algorithm": {**method, **common, **stated}})
+        experiments[entry["name"]] = Experiment.model_validate(_null_to_none({**fields, "arms": arms}))
     presets = []
     for entry in file["preset"]:
         expected = tuple(Expected(**fields) for fields in entry.get("expected", ()))
@@ -99,7 +99,7 @@ def methods(package: str) -> Mapping[str, Any]:
     Raises UserError where a method has a value out of its range.
     """
     entries = resources.data(package, "presets.toml")["methods"]
-    return MappingProxyType({name: Algorithm.model_validate(_values(method)) for name, method in entries.items()})
+    return MappingProxyType({name: Algorithm.model_validate(_null_to_none(method)) for name, method in entries.items()})
 
 
 def arms(private: Mapping[str, AnyAlgorithm], plain: Mapping[str, AnyAlgorithm]) -> tuple[Arm, ...]:
@@ -111,10 +111,10 @@ def arms(private: Mapping[str, AnyAlgorithm], plain: Mapping[str, AnyAlgorithm])
     )
 
 
-def _values(value: Any) -> Any:
+def _null_to_none(value: Any) -> Any:
     """Return a value of a TOML file with None in place of every text "null" inside, as TOML has no null."""
     if isinstance(value, Mapping):
-        return {name: _values(part) for name, part in value.items()}
+        return {name: _null_to_none(part) for name, part in value.items()}
     if isinstance(value, list):
-        return [_values(part) for part in value]
+        return [_null_to_none(part) for part in value]
     return None if value == "null" else value

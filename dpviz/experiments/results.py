@@ -74,10 +74,10 @@ def columns(trace: Trace, headlines: Sequence[str] | None = None) -> dict[str, C
         for the table.
     """
     result = {name: COLUMNS[name] for name in ("algorithm", "steps")}
-    for position, name in enumerate(_recorded(trace, headlines)):
+    for position, name in enumerate(_table_metrics(trace, headlines)):
         metric = trace.metrics[name]
         # A row without privacy releases nothing in any column.
-        released = any(status != "not private" for status in trace.statuses(metric).values())
+        released = any(status != "not private" for status in trace.privacy_by_arm(metric).values())
         is_guess = bool(metric.guess_for)
         help = GUESS if is_guess else "Median over the repeats, after the last step."
         result[name] = Column(metric.label, released, help)
@@ -93,7 +93,7 @@ def columns(trace: Trace, headlines: Sequence[str] | None = None) -> dict[str, C
     return result
 
 
-def _recorded(trace: Trace, names: Sequence[str] | None) -> tuple[str, ...]:
+def _table_metrics(trace: Trace, names: Sequence[str] | None) -> tuple[str, ...]:
     """Return those of the metrics `names` that the trace records; None: all that are declared for the final table."""
     return headline_metrics(trace) if names is None else tuple(name for name in names if name in trace.metrics)
 
@@ -122,7 +122,7 @@ def median_interval(values: np.ndarray) -> tuple[float, float]:
     replicates = len(ends)
     at_most = bdtr(np.arange(replicates), replicates, 0.5)  # P(B <= i) for i = 0, 1, …; P(B < j) is entry j - 1
     j = int(np.searchsorted(at_most, (1 - CONFIDENCE) / 2))  # number of entries below 2.5 %
-    is_known = j and not np.isnan(ends).any()
+    is_known = j > 0 and not np.isnan(ends).any()
     return (float(ends[j - 1]), float(ends[-j])) if is_known else (math.nan, math.nan)
 
 
@@ -186,7 +186,7 @@ def final_table(
     >>> dpviz.final_table(experiment.run(), experiment.plans()).shape[0]
     1
     """
-    names = _recorded(trace, headlines)
+    names = _table_metrics(trace, headlines)
     rows = [_row(trace, label, plan, delta, names) for label, plan in plans.items() if label in trace.arm_traces]
     order = [name for name in columns(trace, headlines) if any(name in row for row in rows)]
     if not any(math.isfinite(row["seconds"]) for row in rows):  # a trace without diagnostics has no times
@@ -239,11 +239,11 @@ def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Seque
     # The guarantee of a method that stops by itself is that of its whole plan, because the time of the stop depends on
     # its releases. Where costs add up, the privacy that it has spent so far is known all the same.
     guaranteed_steps = plan.iterations if plan.stops else steps
-    spent, currency = budget_spent(plan, steps if plan.budget.adds_up else guaranteed_steps)
+    spent, symbol = budget_spent(plan, steps if plan.budget.adds_up else guaranteed_steps)
     row: dict[str, Any] = {"algorithm": label, "steps": steps}
     for position, name in enumerate(names):
         row |= _metric(trace, label, name, with_band=position == 0)
-    row |= {"spent": spent, "currency": currency, **_stops(trace, label, plan)}
+    row |= {"spent": spent, "currency": symbol, **_stops(trace, label, plan)}
     if delta is not None:
         # A method without privacy has no ε, not even before its first release, where that would be 0.
         proof = epsilon_reading(plan, guaranteed_steps if plan.private else plan.iterations, delta)
@@ -373,7 +373,7 @@ def spent_curve(trace: Trace, label: str, plan: Plan, currency: Currency) -> np.
     recorded_iterations, spent_by_replicate = trace.spent(label)  # (k,), (k, R)
     if not plan.stops or trace.arm_traces[label].currency != currency or not len(recorded_iterations):
         return plan.statement.spent(currency)
-    # For each iteration the index of the last record up to it; -1, of which 0 is made, before the first record.
+    # For each iteration the index of the last record up to it; -1 before the first record, which is used there.
     last_record = np.searchsorted(recorded_iterations, np.arange(plan.iterations + 1), side="right") - 1
     return np.asarray(np.median(spent_by_replicate, axis=1)[np.maximum(last_record, 0)])
 
@@ -447,7 +447,7 @@ def costs(plans: Mapping[str, Plan], labels: Collection[str], budget: Budget, re
     for count in sorted({1, repeats}):
         runs = [(plan, count) for plan in private]
         cost = composed_cost(runs, earlier, budget.currency, budget.own_delta(delta))
-        # Where all that is known of a run is its (ε, δ), the δ of several runs add up, too; a budget without δ adds 0.
+        # Several runs of which only the (ε, δ) is known have an ε at the sum of all δ alone; without a δ a run adds 0.
         sum_of_deltas = math.fsum(count * plan.budget.own_delta(0.0) for plan in private)
         if math.isinf(cost.epsilon) and cost.delta < sum_of_deltas < 1:
             cost = composed_cost(runs, earlier, budget.currency, sum_of_deltas)

@@ -54,13 +54,13 @@ class Summary:
     metrics : the recorded metrics by name, the most telling first.
     series : by label of an arm, and then by name of a metric.
     private : labels of the arms with a budget.
-    status : privacy of the values, by label of an arm, and then by name of a metric.
+    privacy : of the values, by label of an arm, and then by name of a metric.
     """
 
     metrics: Mapping[str, Metric]
     series: Mapping[str, Mapping[str, Series]]
     private: Collection[str]
-    status: Mapping[str, Mapping[str, Privacy]]
+    privacy: Mapping[str, Mapping[str, Privacy]]
 
     def visible(self, diagnostics: bool) -> "Summary":
         """Return the whole summary if `diagnostics` may be seen, else only the series that private methods release."""
@@ -69,10 +69,8 @@ class Summary:
         released: dict[str, dict[str, Series]] = {}
         for label, by_metric in self.series.items():
             if label in self.private:
-                statuses = self.status[label]
-                released[label] = {
-                    name: series for name, series in by_metric.items() if statuses[name] != "not private"
-                }
+                privacy = self.privacy[label]
+                released[label] = {name: series for name, series in by_metric.items() if privacy[name] != "not private"}
         names = {name for by_metric in released.values() for name in by_metric}
         metrics = {name: metric for name, metric in self.metrics.items() if name in names}
         return replace(self, series=released, metrics=metrics)
@@ -123,8 +121,8 @@ def summary(trace: Trace) -> Summary:
         metrics={name: recorded[name] for name in names},
         series=series,
         private=frozenset(label for label, arm_trace in trace.arm_traces.items() if arm_trace.private),
-        status={
-            label: {metric.name: arm_trace.status_of(metric) for metric in arm_trace.metrics}
+        privacy={
+            label: {metric.name: arm_trace.privacy_of_metric(metric) for metric in arm_trace.metrics}
             for label, arm_trace in trace.arm_traces.items()
         },
     )
@@ -155,7 +153,7 @@ class HeadlineResult:
         """The last median as a share of the first one; nan where the first is not positive."""
         return self.end / self.start if self.start > 0 else math.nan
 
-    def chance(self, one: str, other: str) -> bool:
+    def may_be_chance(self, one: str, other: str) -> bool:
         """Return whether the difference between the last values of two arms, given by label, may be due to chance.
 
         It is the two-sided test of Mann and Whitney, which compares the ranks of the replicates, at the level CHANCE.
@@ -176,7 +174,7 @@ def headline_result(trace: Trace) -> HeadlineResult | None:
     if not names:
         return None
     name = names[0]
-    runs = _ends(trace, name)
+    runs = _last_values(trace, name)
     ranked = _ranked(runs, trace.metrics[name].better)
     private = [(label, median) for label, median in ranked if trace.arm_traces[label].private]
     references = [(label, median) for label, median in ranked if not trace.arm_traces[label].private]
@@ -194,13 +192,13 @@ def arms_to_draw(trace: Trace, name: str, max_private: int = MAX_PRIVATE) -> tup
 
     These are the `max_private` private arms whose last medians are the best, and the best arm without privacy.
     """
-    ranked = [label for label, _ in _ranked(_ends(trace, name), trace.metrics[name].better)]
+    ranked = [label for label, _ in _ranked(_last_values(trace, name), trace.metrics[name].better)]
     private = [label for label in ranked if trace.arm_traces[label].private][:max_private]
     references = [label for label in ranked if not trace.arm_traces[label].private][:MAX_REFERENCES]
     return tuple(label for label in trace.arm_traces if label in (*private, *references))
 
 
-def _ends(trace: Trace, name: str) -> dict[str, np.ndarray]:
+def _last_values(trace: Trace, name: str) -> dict[str, np.ndarray]:
     """Return, by label, the latest values (R,) of the metric `name` whose median over the replicates is a number.
 
     Arms without such values are left out.

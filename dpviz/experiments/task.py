@@ -186,7 +186,7 @@ def execute(
         state, message = "failed", OURS
     trace = running.trace
     if trace is not None and cell.keep == "last":
-        trace = trace.ends()
+        trace = trace.last_records()
     return Outcome(state, message, trace, time.thread_time() - start + running.elsewhere, running.left_out)
 
 

@@ -118,13 +118,13 @@ class ArmTrace:
         """Privacy of the arm's releases."""
         return privacy_of(self.private, self.condition)
 
-    def status_of(self, metric: Metric) -> Privacy:
+    def privacy_of_metric(self, metric: Metric) -> Privacy:
         """Return the privacy of the recorded values of a metric."""
         return self.privacy if metric.released else "not private"
 
     def released(self, metric: Metric) -> bool:
         """Return whether a metric's values are private releases, or functions of such, on no condition."""
-        return self.status_of(metric) == "private"
+        return self.privacy_of_metric(metric) == "private"
 
     def without_diagnostics(self) -> "ArmTrace":
         """Return the part of a private arm that may be shown or downloaded: its released metrics and its outputs.
@@ -132,7 +132,7 @@ class ArmTrace:
         The computing time is left out, as it depends on the arm's data. The result does not grow with the run.
         """
         iterations = self.iterations[:]  # copied first, as `append` adds to it last: the other lists are not shorter
-        metrics = tuple(metric for metric in self.metrics if self.status_of(metric) != "not private")
+        metrics = tuple(metric for metric in self.metrics if self.privacy_of_metric(metric) != "not private")
         values = {metric.name: self.values[metric.name][:] for metric in metrics if metric.name in self.values}
         return replace(
             self,
@@ -146,7 +146,7 @@ class ArmTrace:
             seconds=math.nan,
         )
 
-    def end(self) -> "ArmTrace":
+    def last_record(self) -> "ArmTrace":
         """Return the last record alone, without outputs.
 
         The value of a metric is the last one of each replicate that is a number, which may be from an earlier record.
@@ -271,9 +271,10 @@ class Trace(Displayed):
 
     @property
     def time_note(self) -> str:
-        """A sentence if the data are not public and an arm is not at its end; empty otherwise."""
-        arm_traces = self.arm_traces.values()
-        if self.public or not any(RUNNING in (part.status or (RUNNING,)) for part in arm_traces):
+        """A warning if the data are not public and an arm is not at its end; empty otherwise."""
+        statuses = [arm_trace.status for arm_trace in self.arm_traces.values()]
+        is_running = any(RUNNING in status or not status for status in statuses)  # empty before the first record
+        if self.public or not is_running:
             return ""
         return "It is not at its end: how far it came in its time depends on the data, and no guarantee covers that."
 
@@ -286,8 +287,8 @@ class Trace(Displayed):
     def visible(self, diagnostics: bool) -> "Trace":
         """Return the whole trace if `diagnostics` may be seen, else only the releases of the private arms.
 
-        The releases may be shown and downloaded. `statuses` says whether their privacy rests on a condition, which must
-        then be shown with them. They are the records so far and do not grow with the trace.
+        The releases may be shown and downloaded. `privacy_by_arm` says whether their privacy rests on a condition,
+        which must then be shown with them. They are the records so far and do not grow with the trace.
         """
         if diagnostics:
             return self
@@ -300,9 +301,9 @@ class Trace(Displayed):
         trace.arm_traces = ByName(arm_traces, "method")
         return trace
 
-    def ends(self) -> "Trace":
+    def last_records(self) -> "Trace":
         """Return a trace with the last record of every arm alone, without outputs."""
-        return self._with_records({label: arm_trace.end() for label, arm_trace in self.arm_traces.items()})
+        return self._with_records({label: arm_trace.last_record() for label, arm_trace in self.arm_traces.items()})
 
     @checked
     def only(self, labels: Collection[str]) -> "Trace":
@@ -312,10 +313,10 @@ class Trace(Displayed):
         return self._with_records({label: arm_trace for label, arm_trace in self.arm_traces.items() if label in labels})
 
     @checked
-    def statuses(self, metric: Metric) -> dict[str, Privacy]:
+    def privacy_by_arm(self, metric: Metric) -> dict[str, Privacy]:
         """Return the privacy of a metric's values, for every arm that records it."""
         return {
-            label: arm_trace.status_of(metric)
+            label: arm_trace.privacy_of_metric(metric)
             for label, arm_trace in self.arm_traces.items()
             if metric in arm_trace.metrics
         }

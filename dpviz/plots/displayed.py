@@ -126,7 +126,7 @@ def _(subject: Trace, diagnostics: bool) -> Chart:
     name = names[0]
     best_arms = trace.only(arms_to_draw(trace, name))  # as many as in the first picture of a page
     metric = trace.metrics[name]
-    statuses = best_arms.statuses(metric)
+    statuses = best_arms.privacy_by_arm(metric)
     status_text = f"{_status_text(statuses.values(), subject.public)} {trace.time_note}".rstrip()
     caption = f"{metric.label}: median of the runs, with a band from 10 to 90 %. {status_text}"
     # The style of the page if the trace knows the arm, else a solid line in the next hue.

@@ -55,7 +55,7 @@ def convergence(
     lines, marks, has_single_run = _medians(trace, metric_name, styles, positions)
     notes = ["one run; results vary"] if has_single_run else []
     axes = Axes("Step t" if positions is None else x_title, metric.label, log_y=metric.scale == "log")
-    not_private = style.privacy_mark(trace.statuses(metric))
+    not_private = style.privacy_mark(trace.privacy_by_arm(metric))
     if bands == "panels":
         return small_multiples(lines, axes, columns=PANELS, notes=notes, not_private=not_private)
     drawn_labels = {line.name for line in lines}  # not of arms without a position

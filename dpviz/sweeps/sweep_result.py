@@ -662,7 +662,7 @@ class SweepResult(Displayed):
             if not len(numbers):
                 self.leave_out([LeftOut(point, label, "This method does not record the quantity.")])
                 continue
-            status = arm_trace.status_of(trace.metrics[self.metric_name])
+            status = arm_trace.privacy_of_metric(trace.metrics[self.metric_name])
             if np.isnan(numbers).any():
                 reason = "Some runs of this method delivered no numbers."
                 self.leave_out([LeftOut(point, label, reason, raw=status == "not private")])

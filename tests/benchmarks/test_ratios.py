@@ -22,8 +22,7 @@ import pytest
 
 from dpviz.audits.audit import Audit
 from dpviz.datasets.synthetic import LatentGame, Saddle, UniformLogistic
-from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.experiment import recorded as recorded_iterations
+from dpviz.experiments.experiment import Arm, Experiment, recorded_iterations
 from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.families.accelerated.audits import CASES

@@ -102,7 +102,7 @@ def test_an_outcome_without_a_trace_arrives() -> None:
 
 def test_the_ends_of_a_trace_are_its_last_numbers(experiment: Experiment) -> None:
     whole = experiment.run()
-    ends = whole.ends()
+    ends = whole.last_records()
     for label, lane in whole.arm_traces.items():
         for metric in lane.metrics:
             np.testing.assert_array_equal(whole.last(label, metric.name), ends.last(label, metric.name))

@@ -173,9 +173,11 @@ def test_nothing_of_an_arm_without_privacy_counts_as_released(
     released = [metric for metric in private.metrics if metric.released]
     assert released and all(map(private.released, released)) and not any(map(reference.released, reference.metrics))
     assert private.path["x"] and not any(reference.path.values()), "exact iterates of an upload are not kept"
-    assert trace.statuses(released[0]) == {"DP-GD": "private", "GD": "not private"}, "each line by itself"
+    assert trace.privacy_by_arm(released[0]) == {"DP-GD": "private", "GD": "not private"}, "each line by itself"
     assert all(
-        set(trace.statuses(metric).values()) == {"not private"} for metric in private.metrics if not metric.released
+        set(trace.privacy_by_arm(metric).values()) == {"not private"}
+        for metric in private.metrics
+        if not metric.released
     )
     guide, alone = columns(trace), columns(trace.only(["GD"]))
     assert all(guide[metric.name].released == metric.released for metric in private.metrics if metric.name in guide)

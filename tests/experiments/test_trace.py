@@ -148,6 +148,6 @@ def test_places_are_kept_as_finite_numbers_and_go_with_the_rest() -> None:
     for t in (0, 4):
         without.append(snapshot(t), {"objective_gap": np.zeros(3)}, 0.0)
     assert lane.bytes - without.bytes == 2 * 3 * 2 * 4
-    assert not lane.end().cloud and len(lane.without_diagnostics().cloud) == 2
+    assert not lane.last_record().cloud and len(lane.without_diagnostics().cloud) == 2
     lane.private = False
     assert not trace.visible(False).arm_traces.get("A") and trace.visible(True).cloud("A")[1].shape == (2, 3, 2)

@@ -287,7 +287,7 @@ def test_nothing_of_such_a_run_is_called_private(
     assert not visible.to_frame()["released"].any()
     assert bool(visible.metrics) == any(arm.algorithm.metrics for arm in experiment.arms)
     assert all(
-        set(trace.statuses(metric).values()) == {"not private"}
+        set(trace.privacy_by_arm(metric).values()) == {"not private"}
         for metric in trace.metrics.values()
         if not metric.released
     )

@@ -601,7 +601,7 @@ def test_the_papers_accounting_costs_the_steps_that_it_is_said_to_cost() -> None
     assert start[VERTICES].resolved["step_size_x"] > 7 * start["As in the paper"].resolved["step_size_x"]
     assert 0.15 < accountants.tightest(start["As in the paper"].events, 1e-6).epsilon < 0.25
     plan = named("mirror_descent", "Theorem G.1").experiment.plans()["Synthetic histogram"]
-    row_weights = planning.weights(plan.facts, plan.iterations, "full")  # type: ignore[arg-type]
+    row_weights = planning.row_weights(plan.facts, plan.iterations, "full")  # type: ignore[arg-type]
     allowed = planning.private_steps(plan.facts, plan.budget, row_weights, 1, (0.0, 1.0), "tight", plan.iterations)[1]  # type: ignore[arg-type]
     assert 7.5 < allowed / plan.resolved["step_size_y"] < 8.5
 
@@ -709,7 +709,7 @@ def test_cells_of_the_table_can_be_measured_again_and_hold_on_other_data() -> No
     """The same seeds give the same median. That of other rows, with other noise, differs by what two medians of six do:
     1.25 · √(1/6 + 1/6) = 0.72 standard deviations of a run, each of which is up to half of the median; thrice."""
     sizes = measure.problems()[0]
-    cell = measured.measured_runs()["advice"][measured.key(sizes[0])][0]
+    cell = measured.measured_runs()["advice"][measured.table_key(sizes[0])][0]
     for way in WAYS:
         known = cell["medians"][way.name][1][1][1]  # μ = 0.3, T = 16, K = 20
         assert measure.median(sizes[0].build(), way.method(), 0.3, 16, 20) == pytest.approx(known, rel=0.02)
@@ -721,7 +721,7 @@ def test_cells_of_the_table_can_be_measured_again_and_hold_on_other_data() -> No
 def test_the_table_holds_every_problem_that_is_measured() -> None:
     table = dict(measured.measured_runs()["advice"])
     for sizes in measure.problems():
-        cells = table.pop(measured.key(sizes[0]))
+        cells = table.pop(measured.table_key(sizes[0]))
         assert [BlackBox.from_json(json.dumps(cell["problem"])) for cell in cells] == list(sizes)
         assert all(set(cell["medians"]) == {way.name for way in WAYS} for cell in cells)
     assert not table

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dpviz.families.mirror_descent import presets
-from dpviz.families.mirror_descent.bounds import compare
+from dpviz.families.mirror_descent.bounds import compare_splits
 from dpviz.numbers import short
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP
 from dpviz.problems.games.group_loss import GroupLoss
@@ -47,7 +47,7 @@ def test_a_split_of_ones_own_is_told_at_once(load: Load) -> None:
     method = presets.METHODS["DP-SGDA"]
 
     def told(**settings: Any) -> None:
-        split_of = compare(one := method.replaced(**settings), one.plan(GroupLoss().facts(), BUDGET))
+        split_of = compare_splits(one := method.replaced(**settings), one.plan(GroupLoss().facts(), BUDGET))
         assert split_of is not None
         row = table(app, "Best share of x").set_index("Method").loc["DP-SGDA"]
         numbers = [split_of.yours, split_of.even, split_of.best, split_of.best_share]

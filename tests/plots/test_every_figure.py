@@ -75,7 +75,7 @@ FIGURES: dict[str, Callable[[], Chart | go.Figure]] = {
     "who has nothing to choose": lambda: mirror.rho_by_position(
         VERTEX.plan(replace(GAME, d_x=1, d=1 + GAME.d_y, oscillation_x=0.0), ZeroConcentratedDP(rho=0.01))
     ),
-    "measured bias": lambda: mirror.maurey(sampling_bias.measure([1, 4, 16], 30, 100, seed=0)),
+    "measured bias": lambda: mirror.value_bias(sampling_bias.measure_value_bias([1, 4, 16], 30, 100, seed=0)),
     "shares of groups": lambda: choice_figures.group_shares(20_000, 0.02, APPROXIMATE),
     "tails": lambda: choice_figures.tails((4, 64)),
     "strategies": lambda: mirror.strategies(np.full((1700, 3), 1 / 3, dtype=np.float32), np.arange(1700)),

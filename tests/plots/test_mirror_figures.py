@@ -10,7 +10,7 @@ import pytest
 from dpviz.datasets.synthetic import LatentGame
 from dpviz.experiments.experiment import Arm
 from dpviz.families.mirror_descent import GaussianMirrorDescent, NoisyPayoffs, VertexSampling, figures, planning, theory
-from dpviz.families.mirror_descent.sampling_bias import measure
+from dpviz.families.mirror_descent.sampling_bias import measure_value_bias
 from dpviz.plots import plan_figures
 from dpviz.plots.elements import style
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, ZeroConcentratedDP
@@ -127,7 +127,7 @@ def test_strategies_stack_up_to_one(d: int, top: int, areas: int) -> None:
 
 
 def test_measured_bias_between_exact_value_and_bound() -> None:
-    figure = figures.maurey(measure([1, 4, 16], 30, 500, seed=0)).figure
+    figure = figures.value_bias(measure_value_bias([1, 4, 16], 30, 500, seed=0)).figure
     lines = named(figure)
     assert set(lines) == {"exact", "bound 2 L₁/K", "measured ± 2 standard errors"}
     points = lines["measured ± 2 standard errors"]

@@ -80,7 +80,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
     )
 
     @property
-    def look(self) -> tuple[int, int]:
+    def line_style(self) -> tuple[int, int]:
         """Hue and dash of the method's lines in charts, as numbers.
 
         The optimal schedule and a T chosen by the bound change the dash, as they make a method of another name:

@@ -295,7 +295,7 @@ class Gibo(Descent):
     placing: Placing = Placing()
 
     @property
-    def look(self) -> tuple[int, int]:
+    def line_style(self) -> tuple[int, int]:
         """Hue and dash of its lines, as indices; settings that change the label change these, too."""
         if self.share < 1:  # a part of the budget
             return 2, 3

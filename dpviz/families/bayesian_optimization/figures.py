@@ -143,7 +143,7 @@ def by_trainings(
         marks=marks,
         verticals=verticals,
         notes=notes,
-        not_private=metric is not None and style.privacy_mark(trace.statuses(metric)),
+        not_private=metric is not None and style.privacy_mark(trace.privacy_by_arm(metric)),
         height=height,
     )
     return figure, sentence

@@ -95,11 +95,11 @@ def best_bound(players: Sequence[theory.Player], n: int, budget: Budget, longest
     """
     paying = [player for player in players if player.oscillation > 0]
     if not paying or not budget.private:  # no cost: the more rounds, the smaller the bound
-        return longest, float(_bound(players, {}, np.array([float(longest)]))[0])
-    return theory.optimal_rounds(lambda rounds: _bounds(players, paying, n, budget, rounds), longest)
+        return longest, float(_bound_below_caps(players, {}, np.array([float(longest)]))[0])
+    return theory.optimal_rounds(lambda rounds: _bound_within_budget(players, paying, n, budget, rounds), longest)
 
 
-def _bounds(
+def _bound_within_budget(
     players: Sequence[theory.Player], paying: Sequence[theory.Player], n: int, budget: Budget, rounds: Floats
 ) -> Floats:
     """Return (k,) the direct bound if the whole budget is spent on T rounds, for each T of `rounds` (k,).
@@ -119,16 +119,18 @@ def _bounds(
             epsilon * math.sqrt(share / player.draws) / (player.oscillation * unit_cost)
             for share, player in zip(shares, paying, strict=True)
         ]
-        bounds.append(_bound(players, dict(zip(paying, caps, strict=True)), rounds))
+        bounds.append(_bound_below_caps(players, dict(zip(paying, caps, strict=True)), rounds))
     if rho is not None:
         caps = list(theory.capped_steps(paying, shares, rho, rounds, n, batching="full_batch"))
-        bounds.append(_bound(players, dict(zip(paying, caps, strict=True)), rounds))
+        bounds.append(_bound_below_caps(players, dict(zip(paying, caps, strict=True)), rounds))
     if not bounds:
         raise no_bound_error(budget)
     return np.asarray(np.min(bounds, axis=0))
 
 
-def _bound(players: Sequence[theory.Player], caps: Mapping[theory.Player, ArrayLike], rounds: Floats) -> Floats:
+def _bound_below_caps(
+    players: Sequence[theory.Player], caps: Mapping[theory.Player, ArrayLike], rounds: Floats
+) -> Floats:
     """Return (k,) the direct bound after each of `rounds` (k,), with the best step sizes below `caps`.
 
     caps : (k,) the largest step sizes that privacy allows; a player without an entry has no limit. Two players with

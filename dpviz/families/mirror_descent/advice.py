@@ -74,7 +74,7 @@ def expectation(
     None for a problem or a budget that was not measured. rounds : number of rounds of the methods that use the page's
     setting. rows : number of rows; None = that of the problem.
     """
-    facts, table = problem.facts(), _measured(problem, budget)
+    facts, table = problem.facts(), _table_rows(problem, budget)
     if not table or not isinstance(facts, GameFacts) or not budget.private:
         return None
     vertices = max(facts.d_x, facts.d_y)
@@ -92,7 +92,7 @@ def expectation(
         and table[0]["size"] / 2 <= vertices <= 2 * table[-1]["size"]
         and ROUNDS[0] / 2 <= rounds <= 4 * ROUNDS[-1]
     )
-    return Expectation(medians, uniform, inside=is_near and _as_measured(problem))
+    return Expectation(medians, uniform, inside=is_near and _is_like_measured(problem))
 
 
 def medians_by_rows(
@@ -103,11 +103,14 @@ def medians_by_rows(
 
     Empty if the kind of problem was not measured.
     """
-    expectations = [expected for n in rows if (expected := expectation(problem, budget, rounds, n)) is not None]
-    if not expectations:  # then none was measured; else all were, as the kind of problem and of budget decide
-        return {}
+    expectations = []
+    for n in rows:
+        expected = expectation(problem, budget, rounds, n)
+        if expected is None:  # for all numbers of rows, as the kinds of problem and of budget decide
+            return {}
+        expectations.append(expected)
     facts = GameFacts.of(problem.facts())
-    measured_signals = [signal for row in _measured(problem, budget) for signal in row["signals"]]
+    measured_signals = [signal for row in _table_rows(problem, budget) for signal in row["signals"]]
     signals = signal_of(facts, budget) * np.asarray(rows, float) / facts.n
     is_measured = (min(measured_signals) <= signals) & (signals <= max(measured_signals))
     is_measured &= np.array([expected.inside for expected in expectations])
@@ -143,7 +146,7 @@ _VARIED = {"rows", "dimension", "strategies_x", "strategies_y", "seed", "data", 
 _DATA = LatentGame | GroupedSigns | GroupedLosses | CategoricalGenerator | CategoricalBundled
 
 
-def key(problem: ProblemSpecification) -> str:
+def table_key(problem: ProblemSpecification) -> str:
     """Return the problem's name in the table: the last part of its `kind`, and the settings that make it another
     game."""
     data = problem.dataset
@@ -153,9 +156,9 @@ def key(problem: ProblemSpecification) -> str:
     return "_".join(filter(None, (kind, structure, *settings)))
 
 
-def _as_measured(problem: ProblemSpecification) -> bool:
+def _is_like_measured(problem: ProblemSpecification) -> bool:
     """Return True if a problem is like those that were measured: its data are generated or bundled, and all settings
-    are the defaults, except sizes, seeds and the settings in the name of `key`."""
+    are the defaults, except sizes, seeds and the settings in the name of `table_key`."""
     data = problem.dataset
     if not isinstance(data, _DATA | None):
         return False
@@ -175,7 +178,7 @@ def signal_of(facts: GameFacts, budget: Budget) -> float:
     return facts.n * strength / max(facts.oscillation_x, facts.oscillation_y)
 
 
-def no_better(samples: np.ndarray, uniform: float) -> bool:
+def no_better_than_uniform(samples: np.ndarray, uniform: float) -> bool:
     """Return True if the errors (R,) of a method's runs do not show that it does better than uniform play.
 
     That is so if the 95 % interval of their median, by order statistics, reaches up to the error of uniform play. Of R
@@ -186,7 +189,7 @@ def no_better(samples: np.ndarray, uniform: float) -> bool:
     return float(upper_end) >= uniform
 
 
-def _measured(problem: ProblemSpecification, budget: Budget) -> Sequence[Mapping[str, Any]]:
+def _table_rows(problem: ProblemSpecification, budget: Budget) -> Sequence[Mapping[str, Any]]:
     """Return the table's rows of a problem under this kind of budget, one per size, in ascending order; empty if there
     are none.
 
@@ -194,13 +197,13 @@ def _measured(problem: ProblemSpecification, budget: Budget) -> Sequence[Mapping
     uniform play) and "medians": by label, one list over the signals for each number of `ROUNDS`; a single list for
     methods with rounds of their own.
     """
-    currencies = resources.data(__package__, TABLE.name).get(key(problem), {})
+    currencies = resources.data(__package__, TABLE.name).get(table_key(problem), {})
     rows: Sequence[Mapping[str, Any]] = currencies.get("pure" if budget.pure else "approximate", ())
     return rows
 
 
 def _median(row: Mapping[str, Any], label: str, signal: float, rounds: int) -> float:
-    """Return a method's median error at one size (a row of `_measured`), interpolated over the signals, and over the
+    """Return a method's median error at one size (a row of `_table_rows`), interpolated over the signals, and over the
     numbers of rounds if it was measured at several."""
     by_rounds = [_interpolated(signal, row["signals"], medians) for medians in row["medians"][label]]
     return _interpolated(rounds, ROUNDS[: len(by_rounds)], by_rounds)  # a single value counts for all numbers of rounds

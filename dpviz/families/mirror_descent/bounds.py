@@ -81,7 +81,7 @@ def bound_over_rounds(
     """
     at_caps, at_best = [], []
     for count in rounds:
-        players, largest, unlimited = _steps(facts, budget, count, sampling)
+        players, largest, unlimited = _players_and_steps(facts, budget, count, sampling)
         best_steps = [min(pair) for pair in zip(largest, unlimited, strict=True)]
         at_caps.append(_bound(facts, players, largest, count, sampling.batching))
         at_best.append(_bound(facts, players, best_steps, count, sampling.batching))
@@ -99,7 +99,7 @@ def bound_over_shares(
     """
     best_bounds, regrets = [], []
     for share in shares:
-        players, largest, unlimited = _steps(facts, budget, rounds, sampling._replace(share_x=share))
+        players, largest, unlimited = _players_and_steps(facts, budget, rounds, sampling._replace(share_x=share))
         steps = [min(pair) for pair in zip(largest, unlimited, strict=True)]
         best_bounds.append(_bound(facts, players, steps, rounds, sampling.batching))
         paying = [(player, step) for player, step in zip(players, largest, strict=True) if player.oscillation > 0]
@@ -107,14 +107,14 @@ def bound_over_shares(
     return np.array(best_bounds), np.array(regrets)
 
 
-def _steps(
+def _players_and_steps(
     facts: GameFacts, budget: Budget, rounds: int, sampling: planning.Sampling
 ) -> tuple[tuple[theory.Player, ...], list[float], list[float]]:
     """Return the players with a choice, and two step sizes of each: the largest that the budget allows, and the one
     with the least regret if the budget were no limit. A player that pays nothing has this second one twice."""
     draws, share_x, batching = sampling
     players = planning.players(facts, draws)
-    row_weights = planning.weights(facts, rounds, batching)
+    row_weights = planning.row_weights(facts, rounds, batching)
     split = planning.shares(facts, share_x, draws, pure=budget.pure)
     caps = planning.private_steps(facts, budget, row_weights, draws, split, accounting="tight", rounds=rounds)
     player_caps = [cap for cap, d in zip(caps, (facts.d_x, facts.d_y), strict=True) if d > 1]
@@ -231,7 +231,7 @@ class SplitComparison(NamedTuple):
     amounts: tuple[float, float]
 
 
-def compare(method: AnyAlgorithm, plan: Plan) -> SplitComparison | None:
+def compare_splits(method: AnyAlgorithm, plan: Plan) -> SplitComparison | None:
     """Compare the plan's split of the budget between the players with the even and the best one; None where there is
     nothing to split, or no privacy."""
     facts = GameFacts.of(plan.facts)
@@ -242,7 +242,8 @@ def compare(method: AnyAlgorithm, plan: Plan) -> SplitComparison | None:
     even = method.replaced(split="own", share_x=planning.EVEN).plan(facts, plan.budget)
     best = method.replaced(split="bound").plan(facts, plan.budget)
     noisy = isinstance(method, noisy_gradients.NoisyGradients)
-    x, y = (float(plan.noise[name][0] if noisy else plan.schedule[f"step_size_{name}"][0]) for name in "xy")
+    schedules = [plan.noise[name] if noisy else plan.schedule[f"step_size_{name}"] for name in "xy"]
+    x, y = (float(schedule[0]) for schedule in schedules)  # the same in all rounds
     return SplitComparison(
         yours=_split_term(method, plan),
         even=_split_term(method, even),

@@ -85,7 +85,8 @@ def certificate(facts: GameFacts, budget: Budget, *, chosen: float | None = None
         event = algorithms.certifying_event(budget.share(share, facts.released))
         widths.append(algorithms.upper_quantile(event, noise_scale(event, facts.gap_change / facts.n)))
         # Step sizes are in proportion to ε under pure ε, else to the square root of ρ.
-        shortening.append(1 - (1 - share if budget.pure else math.sqrt(1 - share)))
+        remaining_step = 1 - share if budget.pure else math.sqrt(1 - share)
+        shortening.append(1 - remaining_step)
     marks = []
     if chosen is not None:
         width = float(np.interp(chosen, CERTIFICATE_SHARES, widths))
@@ -121,14 +122,14 @@ def group_shares(
     n : rows. smallest : the smallest share. costs_paid : ε of earlier releases of shares, for the caption.
     rows_per_person : k; budget and costs are those of a person with up to k rows.
     """
-    width = 2 * rows_per_person  # the sensitivity: a person may change the groups' numbers of rows by this, in ℓ1
+    sensitivity = 2 * rows_per_person  # a person may change the groups' numbers of rows by this, in ℓ1
     is_in_epsilon = budget.total_epsilon is not None  # pure ε or (ε, δ), whose amount is ε
     total_rho = budget.about_rho(budget.amount)
     # A budget in ε loses the ε of the release, any other one the release's ρ: ε-DP is ε²/2-zCDP. Of a budget in ε the
     # run keeps a twentieth at least.
     largest_cost = 0.95 * budget.amount if is_in_epsilon else math.sqrt(2 * total_rho)
     costs = SHARES_COSTS[largest_cost > SHARES_COSTS]
-    relative_error = width / (costs * n * smallest)  # the mean size of Laplace noise is its scale, width/ε
+    relative_error = sensitivity / (costs * n * smallest)  # the mean size of Laplace noise is its scale, sensitivity/ε
     growth = []  # of the noise, which is in proportion to 1/√ρ
     for cost in costs.tolist():
         remaining_rho = budget.about_rho(budget.amount - cost) if is_in_epsilon else total_rho - cost**2 / 2
@@ -148,8 +149,8 @@ def group_shares(
         "For the groups' shares",
         "Error of the smallest share, and how much noisier the run gets, against the ε that buys the shares",
         "Shares are declared here, or bought for an ε that comes off the run's budget (Laplace noise of scale "
-        f"{width}/ε on the numbers of rows). {paid}Worth it where both curves are low: a wrong share re-weights its "
-        "group by as much.",
+        f"{sensitivity}/ε on the numbers of rows). {paid}Worth it where both curves are low: a wrong share re-weights "
+        "its group by as much.",
     )
 
 
@@ -216,7 +217,7 @@ def gap_by_rows(
     return rows_chart, needed_rows
 
 
-def paper_beside(facts: GameFacts, budget: ApproximateDP, *, draws: int, share_x: float | None) -> Chart:
+def paper_and_direct_bounds(facts: GameFacts, budget: ApproximateDP, *, draws: int, share_x: float | None) -> Chart:
     """Draw four bounds on the expected gap against the number of rounds T, up to 2,048.
 
     The direct bound (THEORY.md, section 10.1) with all rows in every round and in a single pass; the paper's bound with

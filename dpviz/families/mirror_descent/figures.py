@@ -217,7 +217,7 @@ def rho_by_position(plan: Plan, label: str = "") -> Chart:
     )
 
 
-def maurey(measured: SamplingBias) -> Chart:
+def value_bias(measured: SamplingBias) -> Chart:
     """Draw, against K, the bias of a value from playing the average x̂ of K vertices drawn from x in place of x.
 
     It is measured, with bars of two standard errors, exact where a formula is known, and bounded. Measured values of 0

@@ -7,7 +7,7 @@ from dpviz.problems.games.quadratic_games import QuadraticGame
 _DRAWS, _NOISE = "Vertex sampling", "Gaussian mirror descent"  # labels of the lesson's two methods
 
 
-def _strategies(before: Side, after: Side) -> Numbers:
+def _text_numbers(before: Side, after: Side) -> Numbers:
     """Return the numbers that the lesson's texts name, by field: player x's strategies on both sides, and, as far as
     the sides have run, the median gaps of the method that adds noise to every strategy's gradient."""
     few, many = _strategies_x(before), _strategies_x(after)
@@ -30,6 +30,6 @@ def _strategies_x(side: Side) -> int:
     return problem.data.strategies_x
 
 
-GAME = load_lesson(__package__, "game", measure=FinalMedian(_DRAWS, "duality_gap"), also=_strategies)
+GAME = load_lesson(__package__, "game", measure=FinalMedian(_DRAWS, "duality_gap"), also=_text_numbers)
 
 LESSONS = (GAME,)

@@ -69,7 +69,7 @@ USUAL = Sampling()
 
 def players(facts: GameFacts, draws: Draws = 1) -> tuple[theory.Player, ...]:
     """Return the constants of each player that has a choice, x before y. In minimisation there is only x."""
-    draws_x, draws_y = per_player(draws)
+    draws_x, draws_y = draws_per_player(draws)
     constants = (
         (facts.d_x, facts.oscillation_x, facts.range_x, facts.smoothness_x, draws_x),
         (facts.d_y, facts.oscillation_y, facts.range_y, facts.smoothness_y, draws_y),
@@ -81,7 +81,7 @@ def players(facts: GameFacts, draws: Draws = 1) -> tuple[theory.Player, ...]:
     )
 
 
-def per_player(draws: Draws) -> tuple[int, int]:
+def draws_per_player(draws: Draws) -> tuple[int, int]:
     """Return the draws (K_x, K_y)."""
     return (draws, draws) if isinstance(draws, int) else draws
 
@@ -165,7 +165,7 @@ def batch_size(facts: GameFacts, rounds: int, batching: Batching) -> int:
     return facts.n // rounds
 
 
-def weights(facts: GameFacts, rounds: int, batching: Batching) -> Floats:
+def row_weights(facts: GameFacts, rounds: int, batching: Batching) -> Floats:
     """Return (T,) the largest total weight of one row in the scores that each round draws from: 0 in the first round,
     whose draws are uniform; later (t-1)/n with all rows in every round, and in a single pass 1/B, the weight of a row
     in the first block, which is in all later scores."""
@@ -185,13 +185,13 @@ def private_steps(
 ) -> tuple[float, float]:
     """Return the largest step sizes (τ_x, τ_y) that the budget allows; 0 for a player whose share is 0.
 
-    row_weights : (T,) as of `weights`. draws : per round. split : shares of x and of y in the budget.
+    row_weights : (T,) as of the function `row_weights`. draws : per round. split : shares of x and of y in the budget.
     accounting : "tight" takes the bounded range 2 osc τ w of every draw, with osc the oscillation of the player's
     gradient and w the row's weight, and the best accountant; a player's draws have its share of ρ. "paper" is
     Proposition 4.1: advanced composition of T (K_x + K_y) draws, with the oscillation 2 L₀ and the same step size for
     both players, at most √(ℓ/T)/L₀, ℓ = ln d_x + ln d_y.
     """
-    (share_x, share_y), (draws_x, draws_y) = split, per_player(draws)
+    (share_x, share_y), (draws_x, draws_y) = split, draws_per_player(draws)
     if accounting == "paper":
         remaining = remaining_approximate(budget, "The paper's composition", facts)
         epsilon, delta = remaining.epsilon, remaining.delta
@@ -251,7 +251,7 @@ def round_events(ranges_x: Floats, ranges_y: Floats, draws: Draws) -> tuple[tupl
     """
     events: list[Event] = []
     rounds: list[int] = []
-    draws_x, draws_y = per_player(draws)
+    draws_x, draws_y = draws_per_player(draws)
     for t, (eta_x, eta_y) in enumerate(zip(ranges_x.tolist(), ranges_y.tolist(), strict=True), 1):
         for eta, times in ((eta_x, draws_x), (eta_y, draws_y)):
             if eta > 0:
@@ -260,7 +260,7 @@ def round_events(ranges_x: Floats, ranges_y: Floats, draws: Draws) -> tuple[tupl
     return tuple(events), np.array(rounds, dtype=int)
 
 
-def open_events(facts: GameFacts, rounds: int) -> tuple[tuple[Event, ...], np.ndarray]:
+def events_without_privacy(facts: GameFacts, rounds: int) -> tuple[tuple[Event, ...], np.ndarray]:
     """Return the events of a run without privacy, and the round of each: in every round each player with a choice
     releases its strategy. Laplace noise with ε = ∞ is no noise."""
     releases_per_round = sum(d > 1 for d in (facts.d_x, facts.d_y))
@@ -336,7 +336,7 @@ class GameAlgorithm(Algorithm[P, GameFacts]):
         cheap to evaluate."""
         return self.sparse and facts.products <= AFFORDABLE
 
-    def vertices(self, plan: Plan) -> float:
+    def played_vertices(self, plan: Plan) -> float:
         """Return the number of vertices that most rounds play: those with a weight above 0 where the gradient is taken.
 
         Of the two players' numbers it is the larger one; infinite for mixed strategies, also without privacy, where
@@ -349,7 +349,7 @@ class GameAlgorithm(Algorithm[P, GameFacts]):
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
         """Return the bytes of a run: the problem's own for each replicate, and the payoffs of drawn vertices that the
         game counts from the records and stores. Blocks of rows are not copied."""
-        size, played_vertices = replicates * problem.replicate, self.vertices(plan)
+        size, played_vertices = replicates * problem.replicate, self.played_vertices(plan)
         if math.isfinite(played_vertices):
             size += counted_bytes(GameFacts.of(plan.facts), vertices=replicates * played_vertices * plan.iterations)
         return size

@@ -115,7 +115,7 @@ def fresh_output_term(log_vertices: tuple[float, float], smoothness: float, draw
 
 
 @dataclass(frozen=True)
-class Previous:
+class PreviousRate:
     """The best error rate that was known before the paper, with unit constants and without logarithms of n, and its
     source."""
 
@@ -200,7 +200,7 @@ def table_rows(sizes: Sizes) -> tuple[TheoremParameters, ...]:
     return tuple(rows)
 
 
-def euclidean_before(sizes: Sizes) -> Previous:
+def previous_euclidean_rate(sizes: Sizes) -> PreviousRate:
     """Return the rate of noisy extragradient on simplices, √(d/n) + d √Λ/(n ε) with d = d_x + d_y.
 
     It is the optimal rate in the Euclidean norm, 1/√n + √(d Λ)/(n ε) (Boob and Guzmán 2024, Mathematical Programming
@@ -208,10 +208,10 @@ def euclidean_before(sizes: Sizes) -> Previous:
     """
     d = sizes.d_x + sizes.d_y
     rate = math.sqrt(d / sizes.n) + d * math.sqrt(sizes.log_odds) / (sizes.n * sizes.epsilon)
-    return Previous(rate, "Boob, Guzmán 2024, in ℓ₂")
+    return PreviousRate(rate, "Boob, Guzmán 2024, in ℓ₂")
 
 
-def minimisation_before(sizes: Sizes) -> Previous:
+def previous_minimisation_rate(sizes: Sizes) -> PreviousRate:
     """Return the rate for minimisation over one simplex by Asi, Feldman, Koren and Talwar 2021, up to logarithms:
     √(ln d/n) plus the smaller of two private terms.
 
@@ -221,10 +221,10 @@ def minimisation_before(sizes: Sizes) -> Previous:
     ell, root_odds, signal = sizes.log_vertices, math.sqrt(sizes.log_odds), sizes.n * sizes.epsilon
     frank_wolfe = (ell * root_odds / signal) ** (2 / 3)
     mirror_descent = math.sqrt(sizes.d_x) * root_odds / signal
-    return Previous(_statistical_rate(sizes) + min(frank_wolfe, mirror_descent), "Asi et al. 2021")
+    return PreviousRate(_statistical_rate(sizes) + min(frank_wolfe, mirror_descent), "Asi et al. 2021")
 
 
-def queries_before(n: int, cells: int, queries: int, epsilon: float, delta: float) -> Previous:
+def previous_query_rate(n: int, cells: int, queries: int, epsilon: float, delta: float) -> PreviousRate:
     """Return the rate of private multiplicative weights for q linear queries on a histogram with |Z| cells (Hardt,
     Rothblum 2010): √(ln q/n) + (ln |Z| Λ)^¼ √(ln q)/√(n ε), Λ = ln(1/δ).
 
@@ -233,10 +233,10 @@ def queries_before(n: int, cells: int, queries: int, epsilon: float, delta: floa
     """
     fourth_root = (math.log(cells) * math.log(1 / delta)) ** 0.25
     rate = math.sqrt(math.log(queries) / n) + fourth_root * math.sqrt(math.log(queries) / (n * epsilon))
-    return Previous(rate, "Hardt, Rothblum 2010")
+    return PreviousRate(rate, "Hardt, Rothblum 2010")
 
 
-def previous(sizes: Sizes, result: Result) -> Previous | None:
+def previous_rate(sizes: Sizes, result: Result) -> PreviousRate | None:
     """Return the best rate before the paper for a row of the table, named by `result`; None for the lower bound.
 
     Among games, only bilinear ones had a rate that depends on d through ln d alone.
@@ -244,10 +244,10 @@ def previous(sizes: Sizes, result: Result) -> Previous | None:
     if result == "lower_bound":
         return None
     if sizes.d_y == 1 or result in ("anytime_second_order", "anytime_first_order"):
-        return minimisation_before(sizes)
+        return previous_minimisation_rate(sizes)
     if sizes.bilinear:
-        return queries_before(sizes.n, sizes.d_x, sizes.d_y, sizes.epsilon, sizes.delta)
-    return euclidean_before(sizes)
+        return previous_query_rate(sizes.n, sizes.d_x, sizes.d_y, sizes.epsilon, sizes.delta)
+    return previous_euclidean_rate(sizes)
 
 
 def _count(value: float, minimum: int = 1) -> int:
@@ -276,8 +276,10 @@ def sampling_setting(sizes: Sizes, result: Literal["bilinear", "second_order", "
     draws, batch = _count((rounds / ell) ** draws_power), sizes.n // rounds
     cap = float(tau_paper(rounds, batch, sizes.epsilon, sizes.delta, sizes.lipschitz, draws))
     step = min(math.sqrt(ell / rounds) / sizes.lipschitz, cap)
-    rates = _statistical_rate(sizes), sizes.a**rate_power
-    return TheoremParameters(result, theorem, *rates, rounds=rounds, draws=draws, batch=batch, step_size=step)
+    private_rate = sizes.a**rate_power
+    return TheoremParameters(
+        result, theorem, _statistical_rate(sizes), private_rate, rounds=rounds, draws=draws, batch=batch, step_size=step
+    )
 
 
 def bias_reduced_setting(sizes: Sizes) -> TheoremParameters:
@@ -293,8 +295,8 @@ def bias_reduced_setting(sizes: Sizes) -> TheoremParameters:
     return TheoremParameters(
         "bias_reduced",
         "Theorem 4.3",
-        sizes.log_vertices / math.sqrt(sizes.n),
-        sizes.log_vertices * math.sqrt(root_odds / signal),
+        statistical_rate=sizes.log_vertices / math.sqrt(sizes.n),
+        private_rate=sizes.log_vertices * math.sqrt(root_odds / signal),
         rounds=_count(stop / mean_batches(level)),
         batch=batch,
         step_size=min(1 / (sizes.lipschitz * math.sqrt(stop)), cap),
@@ -343,8 +345,8 @@ def synthetic_setting(n: int, cells: int, queries: int, epsilon: float, delta: f
     return TheoremParameters(
         "synthetic",
         "Theorem G.1",
-        math.sqrt(log_queries / n),
-        (log_cells * odds) ** 0.25 * math.sqrt(log_queries / (n * epsilon)),
+        statistical_rate=math.sqrt(log_queries / n),
+        private_rate=(log_cells * odds) ** 0.25 * math.sqrt(log_queries / (n * epsilon)),
         rounds=rounds,
         draws=1,
         batch=n,

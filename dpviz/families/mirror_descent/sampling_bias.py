@@ -31,7 +31,7 @@ class SamplingBias:
     bound: np.ndarray
 
 
-def measure(draws: Sequence[int], dimension: int, repetitions: int, seed: int) -> SamplingBias:
+def measure_value_bias(draws: Sequence[int], dimension: int, repetitions: int, seed: int) -> SamplingBias:
     """Measure the bias E h(x̂) - h(x) of the function h = ½ ‖·‖², for uniform x on `dimension` vertices.
 
     It is (1 - ‖x‖²)/(2K) exactly, and at most 2 L₁/K with L₁ = 1 (THEORY.md, section 5, item 6). It reads no data.
@@ -45,7 +45,7 @@ def measure(draws: Sequence[int], dimension: int, repetitions: int, seed: int) -
         for block in _blocks(repetitions, size):
             count = block.stop - block.start
             vertices = source.sample(log_weights, count * size).reshape(count, size)
-            # A number for each pair of repetition and vertex, of which ‖x̂‖² sums the squared shares.
+            # A cell is a repetition and a vertex. ‖x̂‖² is the sum of the squared shares in the repetition's cells.
             cells, counts = np.unique(vertices + dimension * np.arange(count)[:, None], return_counts=True)
             squared_norms = np.bincount(cells // dimension, weights=(counts / size) ** 2, minlength=count)
             excess[block] = 0.5 * (squared_norms - 1 / dimension)  # ‖x‖² is 1/d

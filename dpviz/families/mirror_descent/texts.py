@@ -28,10 +28,10 @@ DECLARED: dict[str, str] = TEXTS["DECLARED"]  # names of the constants that a us
 OWN = "Vertex sampling"  # label of the paper's method
 
 
-def batches(blocks: Sequence[str], others: bool, n: int) -> str:
-    """Return sentences on the rows that a round reads. blocks : labels of the methods whose rounds have rows of their
-    own. others : True if there are other methods. n : all rows."""
-    if not blocks:
+def batches(single_pass: Sequence[str], others: bool, n: int) -> str:
+    """Return sentences on the rows that a round reads. single_pass : labels of the methods whose rounds have rows of
+    their own. others : True if there are other methods. n : all rows."""
+    if not single_pass:
         return f"None: every round uses all n = {n:,} rows."
     has_own_rows = (
         f"has its own block of the n = {n:,} rows, in a fixed public order. A row is read once; there is no "
@@ -39,7 +39,7 @@ def batches(blocks: Sequence[str], others: bool, n: int) -> str:
     )
     if not others:
         return f"Each round {has_own_rows}"
-    return f"{_list(blocks, 'and')}: each round {has_own_rows} The others use all rows in every round."
+    return f"{_list(single_pass, 'and')}: each round {has_own_rows} The others use all rows in every round."
 
 
 def composition(as_in_paper: Sequence[str], others: bool) -> str:

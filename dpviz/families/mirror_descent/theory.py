@@ -98,28 +98,28 @@ def largest_level(stop: int) -> int:
     return (stop.bit_length() - 1) // 2
 
 
-def level_constant(largest: int) -> float:
+def level_constant(top_level: int) -> float:
     """Return C_M = Σ 2^-k over k = 0..M, for the largest level M."""
-    return 2.0 - 2.0**-largest
+    return 2.0 - 2.0**-top_level
 
 
-def level_probabilities(largest: int) -> Floats:
+def level_probabilities(top_level: int) -> Floats:
     """Return (M+1,) the probabilities P(N = k) = 2^-k/C_M of the level N = 0..M of the bias-reduced oracle."""
-    return np.asarray(0.5 ** np.arange(largest + 1) / level_constant(largest))
+    return np.asarray(0.5 ** np.arange(top_level + 1) / level_constant(top_level))
 
 
-def mean_batches(largest: int) -> float:
+def mean_batches(top_level: int) -> float:
     """Return E 2^N = (M+1)/C_M, the mean number of batches of B records that a gradient of the bias-reduced oracle
-    reads. It takes twice as many draws of each player. largest : M."""
-    return (largest + 1) / level_constant(largest)
+    reads. It takes twice as many draws of each player. top_level : M."""
+    return (top_level + 1) / level_constant(top_level)
 
 
-def oracle_weight(largest: int, level: ArrayLike = 0) -> Floats:
+def oracle_weight(top_level: int, level: ArrayLike = 0) -> Floats:
     """Return 2 C_M + 2^-N, which is B times a record's weight in a gradient of the bias-reduced oracle.
 
-    largest : M. level : N; the weight is largest at N = 0.
+    top_level : M. level : N; the weight is largest at N = 0.
     """
-    return np.asarray(2 * level_constant(largest) + 0.5 ** np.asarray(level, float))
+    return np.asarray(2 * level_constant(top_level) + 0.5 ** np.asarray(level, float))
 
 
 # ------------------------------------------------------------------------------------------ averages of drawn vertices
@@ -214,13 +214,13 @@ def optimal_shares(players: Sequence[Player], pure: bool = False) -> tuple[float
     return tuple(proportion / sum(proportions) for proportion in proportions)
 
 
-def optimal_noisy_shares(players: Sequence[Player], whole: Sequence[float], geometry: Geometry) -> tuple[float, ...]:
+def optimal_noisy_shares(players: Sequence[Player], noises: Sequence[float], geometry: Geometry) -> tuple[float, ...]:
     """Return the players' shares of ρ that minimise the sum of their `noise_part` (section 10.7).
 
-    whole : standard deviation of each player's noise if it had all of ρ; with a share φ it is 1/√φ times that. So the
+    noises : standard deviation of each player's noise if it had all of ρ; with a share φ it is 1/√φ times that. So the
     sum is Σ w/√φ, with w a player's `noise_part` if it had all of ρ, and it is smallest for φ proportional to w^⅔.
     """
-    proportions = [noise_part(p, noise, 1, geometry) ** (2 / 3) for p, noise in zip(players, whole, strict=True)]
+    proportions = [noise_part(p, noise, 1, geometry) ** (2 / 3) for p, noise in zip(players, noises, strict=True)]
     return tuple(proportion / sum(proportions) for proportion in proportions)
 
 
@@ -283,6 +283,11 @@ def closed_form_optimum(
     ]
     a = sum(player.log_vertices / scale for player, scale in zip(players, scales, strict=True))
     c = sum(scale * player.spread**2 / 8 for player, scale in zip(players, scales, strict=True))
-    term, bias = a**0.75 * c**0.25, sampling_bias(players)
-    smallest_sum = (3**0.25 + 3**-0.75) * term  # A √T and C T^-1.5 at √3 T*
-    return Optimum(math.sqrt(c / a), 2 * term + bias, math.sqrt(3 * c / a), smallest_sum + bias)
+    balanced_term, bias = a**0.75 * c**0.25, sampling_bias(players)
+    smallest_sum = (3**0.25 + 3**-0.75) * balanced_term  # A √T and C T^-1.5 at √3 T*
+    return Optimum(
+        balanced_rounds=math.sqrt(c / a),
+        balanced_bound=2 * balanced_term + bias,
+        rounds=math.sqrt(3 * c / a),
+        bound=smallest_sum + bias,
+    )

@@ -68,17 +68,17 @@ class Expectation:
         is far from the measured range."""
         if not (_is_near(length, self.lengths) and _is_near(epochs, EPOCHS)):
             return None
-        return float(between(epochs, EPOCHS, between(length, self.lengths, self.medians[name])))
+        return float(interpolate(epochs, EPOCHS, interpolate(length, self.lengths, self.medians[name])))
 
-    def lowest(self, name: str, most: Callable[[int], float]) -> Lowest | None:
+    def lowest(self, name: str, max_steps: Callable[[int], float]) -> Lowest | None:
         """Return the lowest median of the way `name`, with the T and K of its runs; None if all have too many steps.
 
-        most : function from the length of epochs T to the largest number of steps K T that is allowed.
+        max_steps : function from the length of epochs T to the largest number of steps K T that is allowed.
         """
         candidates = []
         for length, medians_of_length in zip(self.lengths, self.medians[name], strict=True):
             for epochs, median in zip(EPOCHS, medians_of_length, strict=True):
-                if length * epochs <= most(length):
+                if length * epochs <= max_steps(length):
                     candidates.append(Lowest(float(median), length, epochs))
         return min(candidates, default=None)  # compared by their medians first
 
@@ -92,7 +92,7 @@ def expectation(problem: ProblemSpecification, mu: float) -> Expectation | None:
 
     mu : μ of the budget.
     """
-    facts, cells = problem.facts(), measured_runs()["advice"].get(key(problem), [])
+    facts, cells = problem.facts(), measured_runs()["advice"].get(table_key(problem), [])
     if not cells or not isinstance(facts, ValueFacts) or not isinstance(problem, BlackBox) or not math.isfinite(mu):
         return None
     # Each cell of the table has one size and one radius, and medians for every signal, T and K, which are the same in
@@ -106,17 +106,17 @@ def expectation(problem: ProblemSpecification, mu: float) -> Expectation | None:
         by_cell = {(cell["size"], cell["radius"]): np.array(cell["medians"][name]) for cell in cells}
         grid = np.array([[by_cell[size, radius] for radius in radii] for size in sizes])  # (size, radius, signal, T, K)
         for x, axis in zip(point, axes, strict=True):
-            grid = between(x, axis, grid)  # which removes the first axis of the grid
+            grid = interpolate(x, axis, grid)  # which removes the first axis of the grid
         medians[name] = grid
     nearest = min(cells, key=lambda cell: abs(math.log(cell["size"] / facts.d)))
     measured = BlackBox.from_json(json.dumps(nearest["problem"]))
     is_near = all(_is_near(x, axis) for x, axis in zip(point, axes, strict=True))
     is_near &= facts.n >= _MIN_ROWS * measured.facts().n  # with fewer rows sampling errors decide, not the noise
-    is_inside = is_near and _as_measured(problem, measured)
+    is_inside = is_near and _is_like_measured(problem, measured)
     return Expectation(medians, tuple(nearest["lengths"]), nearest["start"], is_inside)
 
 
-def between(x: float, xs: Sequence[float], values: np.ndarray) -> np.ndarray:
+def interpolate(x: float, xs: Sequence[float], values: np.ndarray) -> np.ndarray:
     """Interpolate along the first axis of `values` (k, …), which belong to the k ascending points xs; return (…) the
     value at x. It is linear in the logarithms of x and of the values; beyond the points it is the value at the
     nearest one."""
@@ -132,7 +132,7 @@ def _is_near(x: float, xs: Sequence[float]) -> bool:
     return xs[0] / _NEAR <= x <= _NEAR * xs[-1]
 
 
-def key(problem: ProblemSpecification) -> str:
+def table_key(problem: ProblemSpecification) -> str:
     """Return the problem's name in the table of measured runs: the last word of its kind, and the values of those
     settings that make it another function, joined by "_"."""
     choices = (getattr(problem, name, "") for name in ("form", "answer"))  # fields of `PhaseRetrieval` and of `Votes`
@@ -140,11 +140,11 @@ def key(problem: ProblemSpecification) -> str:
 
 
 # Settings in which a problem may differ from the measured one: `expectation` takes account of them by size, radius and
-# signal, or they have no effect on a run. The settings inside "data" are compared one by one in `_as_measured`.
+# signal, or they have no effect on a run. The settings inside "data" are compared one by one in `_is_like_measured`.
 _VARIED = {"rows", "dimension", "seed", "radius", "gap", "data"}
 
 
-def _as_measured(problem: BlackBox, measured: BlackBox) -> bool:
+def _is_like_measured(problem: BlackBox, measured: BlackBox) -> bool:
     """Return True if all settings of the problem, and of its data, except those in `_VARIED` are those of the problem
     that was measured."""
     pairs: list[tuple[Any, Any]] = [(problem, measured)]
@@ -161,7 +161,7 @@ def _as_measured(problem: BlackBox, measured: BlackBox) -> bool:
 
 def measured_runs() -> dict[str, Any]:
     """Return the table of measured runs: "presets" has medians by name of a preset, "advice" the measured problems by
-    `key`. Both are empty if there is no file."""
+    `table_key`. Both are empty if there is no file."""
     return resources.data(__package__, TABLE.name) if TABLE.exists() else {"presets": {}, "advice": {}}
 
 
@@ -284,11 +284,11 @@ class Advice:
         """Reasons for the recommended option, in sentences: results of runs, the bound, the noise."""
         if math.isinf(self.smallest.best.bound):
             return "There are too few rows for an epoch of two steps."
-        about_bound = self._bound() if self.exact else NO_BOUND
+        about_bound = self._about_bound() if self.exact else NO_BOUND
         guess = texts.GUESS if self.exact and self.facts.guessed else ""  # a bound holds only if the guessed gap does
-        return " ".join(filter(None, [self._runs(), about_bound, self._noise(), guess]))
+        return " ".join(filter(None, [self._about_runs(), about_bound, self._about_noise(), guess]))
 
-    def _runs(self) -> str:
+    def _about_runs(self) -> str:
         """Return a sentence on how the measured runs of the recommended option ended, or that there were none."""
         if self.expected is None or self.choice.lowest is None:
             start = "No function of the kind was measured"
@@ -299,7 +299,7 @@ class Advice:
             f"(median), from {short(self.expected.start, 2)} at the start."
         )
 
-    def _bound(self) -> str:
+    def _about_bound(self) -> str:
         """Return sentences on the smallest bound, and on how runs with its T and K ended."""
         smallest, best = self.smallest, self.smallest.best
         useless = " That is L or more, so no bound promises anything here." if best.bound >= self.lipschitz else ""
@@ -314,13 +314,13 @@ class Advice:
             return f"{smallest_has}; its runs ended at about {end}: **bound and runs disagree**.{useless}"
         return f"{smallest_has}; its runs ended at about {end}.{useless}"
 
-    def _noise(self) -> str:
+    def _about_noise(self) -> str:
         """Return sentences that compare the noise of the recommended option, if it has running sums, with that of
         estimates made afresh from the same rows; and, where a bound holds, what the bound makes of it. "" otherwise."""
         choice, method = self.choice, self.choice.method
         if not isinstance(method, VarianceReduced) or math.isinf(choice.mu):
             return ""
-        naive = method.afresh()
+        naive = method.as_naive()
         step_noise, epoch_noise = method.epoch_noise(self.facts, method.layout(self.facts))
         naive_step_noise, naive_epoch_noise = naive.epoch_noise(self.facts, naive.layout(self.facts))
         step_ratio, epoch_ratio = step_noise / naive_step_noise, epoch_noise / naive_epoch_noise
@@ -343,10 +343,12 @@ class Advice:
         return self.options[0].facts
 
 
-def advice(facts: ValueFacts, budget: Budget, most: int | None = None, expected: Expectation | None = None) -> Advice:
+def advice(
+    facts: ValueFacts, budget: Budget, max_steps: int | None = None, expected: Expectation | None = None
+) -> Advice:
     """Return the advice for a problem with these facts, and this budget.
 
-    most : largest number of steps K T, None for any. expected : medians of measured runs, None if there are none.
+    max_steps : largest number of steps K T, None for any. expected : medians of measured runs, None if there are none.
     Raises UserError under pure ε, which Gaussian noise never gives.
     """
     mu = planning.total_mu(budget, facts)
@@ -355,32 +357,41 @@ def advice(facts: ValueFacts, budget: Budget, most: int | None = None, expected:
         directions = facts.d if way.full else 1
         setting = replace(bound_constants(facts, mu), kind=way.kind, count=directions, follows=way.follows)
         if way.sums is None:
-            best = theory.best_naive(setting, most=most)
+            best = theory.best_naive(setting, max_steps=max_steps)
         else:
-            best = theory.best_reduced(setting, way.sums, most=most)
+            best = theory.best_reduced(setting, way.sums, max_steps=max_steps)
         lowest = median_at_best = None
         if expected is not None and math.isfinite(best.bound):  # it is inf where there are too few rows
-            lowest = expected.lowest(way.name, _most_steps(facts, way, most))
+            lowest = expected.lowest(way.name, _max_steps_by_length(facts, way, max_steps))
             median_at_best = expected.at(way.name, best.length, best.epochs)
         options.append(Option(way, facts, mu, best, lowest, median_at_best))
     options.sort(key=lambda option: option.best.bound)
     return Advice(tuple(options), facts.lipschitz, facts.exact, expected)
 
 
-def _most_steps(facts: ValueFacts, way: GradientEstimator, most: int | None) -> Callable[[int], float]:
-    """Return the function from the length T of epochs to the largest number of steps, at most `most`, for which the n
-    rows suffice."""
+def _max_steps_by_length(facts: ValueFacts, way: GradientEstimator, max_steps: int | None) -> Callable[[int], float]:
+    """Return the function from the length T of epochs to the largest number of steps, at most `max_steps`, for which
+    the n rows suffice."""
     # Half an epoch's rows are for its first step, as in measured runs and bounds; without running sums all steps share.
     share = None if way.sums is None else 0.5
-    limit = math.inf if most is None else most
-    return lambda length: min(planning.most_steps(facts.n, length, share, way.follows), limit)
+    limit = math.inf if max_steps is None else max_steps
+    return lambda length: min(planning.max_steps(facts.n, length, share, way.follows), limit)
 
 
 def bound_constants(facts: ValueFacts, mu: float) -> Setting:
     """Return the constants on which bounds depend, for a problem with these facts and d orthonormal directions per
     row."""
-    constants = facts.n, facts.d, facts.lipschitz, facts.radius, facts.gap
-    return Setting(*constants, mu, "orthonormal", facts.d, value_range=facts.value_range)
+    return Setting(
+        n=facts.n,
+        d=facts.d,
+        lipschitz=facts.lipschitz,
+        radius=facts.radius,
+        gap=facts.gap,
+        mu=mu,
+        kind="orthonormal",
+        count=facts.d,
+        value_range=facts.value_range,
+    )
 
 
 def bound(method: Conversion, facts: ValueFacts, mu: float) -> Bound | None:
@@ -415,8 +426,8 @@ class Forecast:
     facts : of the problem. mu : μ of the experiment's budget. advice : for it. Both are None where the budget allows no
         Gaussian noise.
     bounds : by label of the private methods that have one. labels_without_bound : of the others.
-    watched : by label of the private methods with epochs, (T,) the μ of the releases of the first 1, …, T steps of an
-        epoch.
+    mu_of_first_steps : by label of the private methods with epochs, (T,) the μ of the releases of the first 1, …, T
+        steps of an epoch.
     reach : largest distance that a run with epochs may get from its start; 0 if no method has epochs.
     distance_to_minimum : from the start to the nearest minimum; None if that is unknown. No run with a shorter reach
         gets there.
@@ -426,7 +437,7 @@ class Forecast:
     mu: float | None
     bounds: Mapping[str, Bound]
     labels_without_bound: tuple[str, ...]
-    watched: Mapping[str, np.ndarray]
+    mu_of_first_steps: Mapping[str, np.ndarray]
     reach: float
     distance_to_minimum: float | None
     advice: Advice | None
@@ -441,7 +452,7 @@ def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
     try:
         mu = planning.total_mu(experiment.row_budget, facts)
         expected = expectation(experiment.problem, mu)
-        recommendation = advice(facts, experiment.row_budget, most=MOST_STEPS, expected=expected)
+        recommendation = advice(facts, experiment.row_budget, max_steps=MOST_STEPS, expected=expected)
     except UserError:  # under pure ε there is no Gaussian noise
         recommendation, mu = None, None
     # A reference is a method without privacy; an arm that cannot be planned is not in `plans`.
@@ -452,14 +463,17 @@ def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
         result = bound(method, facts, planning.total_mu(plans[label].budget, facts))
         if result is not None:
             bounds[label] = result
+    first_steps = {}
+    if mu is not None:
+        first_steps = {label: mu_of_first_steps(method, facts, mu) for label, method in methods.items()}
     return Forecast(
         facts=facts,
         mu=mu,
         bounds=bounds,
         labels_without_bound=tuple(arm.label for arm in private if arm.label not in bounds),
-        watched={} if mu is None else {label: watched(method, facts, mu) for label, method in methods.items()},
+        mu_of_first_steps=first_steps,
         reach=max_distance(plans),
-        distance_to_minimum=distance(experiment.problem),
+        distance_to_minimum=distance_to_minimum(experiment.problem),
         advice=recommendation,
     )
 
@@ -470,7 +484,7 @@ def max_distance(plans: Mapping[str, Plan]) -> float:
     return max((plan.resolved.get("reach", 0.0) for plan in plans.values()), default=0.0)
 
 
-def watched(method: Conversion, facts: ValueFacts, mu: float) -> np.ndarray:
+def mu_of_first_steps(method: Conversion, facts: ValueFacts, mu: float) -> np.ndarray:
     """Return (T,) the μ of the row in the worst place against an observer who watches only the first t = 1..T steps of
     an epoch (THEORY.md, 4); that of the whole run is `mu`.
 
@@ -484,7 +498,8 @@ def watched(method: Conversion, facts: ValueFacts, mu: float) -> np.ndarray:
     changes, sums = method.changes(facts, layout)[: layout.length], method.epoch_sums(facts, layout)  # of one epoch
     squared_moves = np.cumsum((sums.encoder() * changes) ** 2, axis=0)  # (releases t, leaves i)
     largest_move = np.sqrt(squared_moves.max(axis=1))
-    return np.asarray(mu * largest_move / theory.charged(method.sums, sums, changes))  # as σ is `charged` over μ
+    sensitivity = theory.noise_sensitivity(method.sums, sums, changes)  # σ is this over μ, which may be inf
+    return np.asarray(mu * largest_move / sensitivity)
 
 
 def running_sums_method(experiment: Experiment) -> VarianceReduced:
@@ -503,7 +518,7 @@ def has_sums(experiment: Experiment) -> bool:
     return any(isinstance(arm.algorithm, VarianceReduced) and not arm.reference for arm in experiment.arms)
 
 
-def distance(problem: ProblemSpecification) -> float | None:
+def distance_to_minimum(problem: ProblemSpecification) -> float | None:
     """Return the distance from the start to the nearest minimum of a simulated function; None for a function whose
     minima are not known."""
     if isinstance(problem, PhaseRetrieval):  # the point x* whose signs were lost, 1/√d in every coordinate, and -x*

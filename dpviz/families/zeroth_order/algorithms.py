@@ -43,14 +43,14 @@ from dpviz.specification import choice, number, switch
 # ----------------------------------------------------------------------------------------------- one pass over the rows
 
 
-def _steps(default: int) -> Any:
+def _steps_field(default: int) -> Any:
     """Return the field for the number of steps S, with this default."""
     return number(
         default, 2, 20_000, label="Steps of a single pass", symbol="S", scale="log", help="Each has rows of its own."
     )
 
 
-def _step_size(default: float) -> Any:
+def _step_size_field(default: float) -> Any:
     """Return the field for the step size a of the first step, in units of 1/L, with this default."""
     return number(
         default,
@@ -72,8 +72,8 @@ class SinglePass(Algorithm[ValueProblem, ValueFacts]):
     """
 
     values: ClassVar[float] = 2.0  # function values that a step takes of each of its rows
-    descent_steps: int = _steps(200)
-    relative_step_size: float = _step_size(0.1)
+    descent_steps: int = _steps_field(200)
+    relative_step_size: float = _step_size_field(0.1)
 
     @abstractmethod
     def _event(self, facts: ValueFacts, budget: Budget) -> Gaussian | Laplace:
@@ -91,7 +91,7 @@ class SinglePass(Algorithm[ValueProblem, ValueFacts]):
     def plan(self, facts: ValueFacts, budget: Budget) -> Plan:
         """Return the plan for a problem with these facts: the steps, the rows of each, and the event that pays for
         all."""
-        _, batch = planning.shared_out(facts.n, self.descent_steps, epochs=1, share=None)  # equally to all steps
+        _, batch = planning.divide_rows(facts.n, self.descent_steps, epochs=1, share=None)  # equally to all steps
         event = self._event(facts, budget)
         decay = 1 - np.arange(self.descent_steps) / self.descent_steps
         return Plan.fixed(
@@ -177,7 +177,7 @@ class DirectionalDescent(SinglePass):
     )
 
     @property
-    def look(self) -> tuple[int, int]:
+    def line_style(self) -> tuple[int, int]:
         """Hue and dash of the method's lines in charts, as numbers; the noise changes the dash."""
         return self.hue, int(self.noise == "laplace")
 
@@ -212,8 +212,8 @@ class FirstOrder(SinglePass):
     hue: ClassVar[int] = 3
     metrics: ClassVar[tuple[Metric, ...]] = (ROWS_USED, EVALUATIONS)
     values: ClassVar[float] = 1.0  # a subgradient counts as one value
-    descent_steps: int = _steps(640)
-    relative_step_size: float = _step_size(0.05)
+    descent_steps: int = _steps_field(640)
+    relative_step_size: float = _step_size_field(0.05)
 
     def _event(self, facts: ValueFacts, budget: Budget) -> Gaussian:
         return Gaussian(planning.total_mu(budget, facts))
@@ -242,7 +242,7 @@ class Naive(Conversion):
     directions_per_row: int | None = directions_field(1)
 
     @property
-    def look(self) -> tuple[int, int]:
+    def line_style(self) -> tuple[int, int]:
         """Hue and dash of the method's lines in charts, as numbers; the directions change the dash."""
         return self.hue, int(self.directions == "orthonormal")
 
@@ -273,7 +273,7 @@ class Naive(Conversion):
         noise_of_step = float(self.changes(facts, layout)[0])  # at μ = 1 it is the sensitivity, the same in all steps
         return noise_of_step, noise_of_step / math.sqrt(layout.length)
 
-    def _priced(self, facts: ValueFacts, layout: Layout, mu: float) -> dict[str, Any]:
+    def _events_and_noise(self, facts: ValueFacts, layout: Layout, mu: float) -> dict[str, Any]:
         """Return the events that spend the budget μ, and the noise scale of every step, as arguments of
         `Plan.fixed`."""
         event = Parallel((Gaussian(mu),) * layout.steps)  # on different rows: together they cost what one costs
@@ -356,7 +356,7 @@ class VarianceReduced(Conversion):
         return self
 
     @property
-    def look(self) -> tuple[int, int]:
+    def line_style(self) -> tuple[int, int]:
         """Hue and dash of the method's lines in charts, as numbers; directions and running sums change the dash."""
         return self.hue, int(self.directions == "orthonormal") + 2 * int(self.sums not in ("tree", "independent"))
 
@@ -407,11 +407,11 @@ class VarianceReduced(Conversion):
         """Return two standard deviations of the noise per coordinate at μ = 1: of a running sum, as the root mean
         square over the steps of an epoch, and of the mean of the T sums of an epoch."""
         sums = self.epoch_sums(facts, layout)
-        sensitivity = theory.charged(self.sums, sums, self.changes(facts, layout)[: layout.length])
+        sensitivity = theory.noise_sensitivity(self.sums, sums, self.changes(facts, layout)[: layout.length])
         noise_of_step = sensitivity * math.sqrt(float((sums.row_norms**2).mean()))
         return noise_of_step, sensitivity * theory.epoch_norm(sums)
 
-    def afresh(self) -> Naive:
+    def as_naive(self) -> Naive:
         """Return the naive oracle with the same settings, which estimates the gradient afresh in every step."""
         return Naive(**{name: getattr(self, name) for name in Naive.model_fields})
 
@@ -443,7 +443,7 @@ class VarianceReduced(Conversion):
             mean_noise = {}  # standard deviation at μ = 1, mean over the steps, by kind of sums
             for sums in (self.sums, "independent"):
                 factors = theory.factorisation(sums, layout.length)
-                mean_noise[sums] = theory.charged(sums, factors, changes) * float(factors.row_norms.mean())
+                mean_noise[sums] = theory.noise_sensitivity(sums, factors, changes) * float(factors.row_norms.mean())
             if mean_noise[self.sums] >= mean_noise["independent"]:
                 notes.append("With so few steps per epoch a tree has no less noise than sums of independent noise.")
         if self.sums == "optimal" and layout.length > theory.OPTIMAL_LIVE:
@@ -457,13 +457,13 @@ class VarianceReduced(Conversion):
                 notes.append(f"{replaced} within 3 % of them.")
         return tuple(notes)
 
-    def _priced(self, facts: ValueFacts, layout: Layout, mu: float) -> dict[str, Any]:
+    def _events_and_noise(self, facts: ValueFacts, layout: Layout, mu: float) -> dict[str, Any]:
         """Return the event that pays for the running sums of all epochs, and the noise scale of every sum, as arguments
         of `Plan.fixed`. mu : μ of the budget."""
         sums, changes = self.epoch_sums(facts, layout), self.changes(facts, layout)[: layout.length]
         sensitivity = float(sums.sensitivity(changes))
         # The published formula makes noise for a sensitivity that may be too large; then the event costs less than μ.
-        event = Gaussian(mu * sensitivity / theory.charged(self.sums, sums, changes))
+        event = Gaussian(mu * sensitivity / theory.noise_sensitivity(self.sums, sums, changes))
         scale = sensitivity / event.mu
         return {"events": (event,), "noise": {"prefix": np.tile(scale * sums.row_norms, layout.epochs)}}
 

@@ -66,7 +66,7 @@ def leaf_norms(sums: Growing, lengths: Sequence[int]) -> tuple[np.ndarray, np.nd
     if sums == "independent":
         return ones, ones, (T + 1) / 2
     if sums == "square_root":
-        first_squared, later_squared, mean_square = np.array(_square_root(tuple(lengths))).T
+        first_squared, later_squared, mean_square = np.array(_square_root_norms(tuple(lengths))).T
         return np.sqrt(first_squared), np.sqrt(later_squared), mean_square
     # A binary tree: the first leaf enters a node of every level, any other leaf at least one fewer. The published noise
     # counts ⌈log₂ T⌉ + 1 levels for every leaf.
@@ -84,7 +84,7 @@ def leaf_norms(sums: Growing, lengths: Sequence[int]) -> tuple[np.ndarray, np.nd
 
 
 @lru_cache(maxsize=8)
-def _square_root(lengths: tuple[int, ...]) -> tuple[tuple[float, float, float], ...]:
+def _square_root_norms(lengths: tuple[int, ...]) -> tuple[tuple[float, float, float], ...]:
     """Return three numbers for each length T of an epoch whose sums have the square-root factorisation.
 
     Its matrices B and C are Toeplitz, with the entries c_0 = 1, c_k = c_{k-1} (2k-1)/(2k). The numbers are S_T and

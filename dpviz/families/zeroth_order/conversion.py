@@ -102,8 +102,8 @@ class ConversionState:
             return Snapshot(t, {"x": self.output}, released, status=divergence_status(self.lost))
         status: list[Status] = []
         for is_lost, is_active in zip(self.lost.tolist(), self.active.tolist(), strict=True):
-            # A replicate is exhausted after the epoch that it returns.
-            status.append("diverged" if is_lost else "running" if is_active else "exhausted")
+            unless_lost: Status = "running" if is_active else "exhausted"  # the latter after the epoch that it returns
+            status.append("diverged" if is_lost else unless_lost)
         return Snapshot(t, {"x": self.output}, released, active=self.active, status=tuple(status))
 
 
@@ -218,7 +218,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
         as the root mean square over the steps of an epoch; and of the mean of the gradients of an epoch."""
 
     @abstractmethod
-    def _priced(self, facts: ValueFacts, layout: Layout, mu: float) -> dict[str, Any]:
+    def _events_and_noise(self, facts: ValueFacts, layout: Layout, mu: float) -> dict[str, Any]:
         """Return the events that spend the budget, μ = `mu`, and the noise scales of all steps, as arguments of
         `Plan.fixed`."""
 
@@ -239,7 +239,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
         """
         length = min(self.epoch_length, self.iterations)
         epochs = self.iterations // length
-        first, batch = planning.shared_out(facts.n, length, epochs, self._first_share, self._follows)
+        first, batch = planning.divide_rows(facts.n, length, epochs, self._first_share, self._follows)
         move = self.travel * facts.radius / length
         step = move / (self.expected_norm * facts.lipschitz * math.sqrt(length))
         directions = min(self.directions_per_row or facts.d, facts.d)
@@ -278,7 +278,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
                 "reach": theory.reach(layout.length, layout.epochs, layout.move, self.fresh_start),
             },
             notes=self._notes(facts, layout, budget.private),
-            **self._priced(facts, layout, planning.total_mu(budget, facts)),
+            **self._events_and_noise(facts, layout, planning.total_mu(budget, facts)),
             step_size=np.full(layout.steps, layout.step_size),
         )
 
@@ -323,7 +323,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
     def _directions(self, layout: Layout, facts: ValueFacts, mechanisms: Mechanisms) -> Callable[..., Directions]:
         """Return a function from a step t and the numbers of the replicates that take part (R',) to the directions
         along which their step compares values. They do not depend on the data."""
-        # All sets of directions are in one fixed store, the bank. Those of a step begin at this share of its length.
+        # All sets of directions are in one fixed store. By step, the share of its length at which a step's sets begin:
         starts = mechanisms.shared.random(layout.steps)
 
         def of_step(t: int, replicates: np.ndarray) -> Directions:

@@ -382,7 +382,7 @@ def _noise_scales(plan: Plan) -> np.ndarray:
     return scales
 
 
-def watched(curves: Mapping[str, np.ndarray], styles: Mapping[str, ArmStyle], mu: float) -> Chart:
+def privacy_of_first_steps(curves: Mapping[str, np.ndarray], styles: Mapping[str, ArmStyle], mu: float) -> Chart:
     """Draw the μ of what the first t steps of an epoch release against t, a line per method with epochs.
 
     Where the noise of running sums is correlated, it is less than the μ of the whole run, `mu`.
@@ -485,7 +485,7 @@ def bound_parts(bounds: Mapping[str, Bound], facts: ValueFacts, without: Sequenc
     guess = f" {texts.GUESS}" if bounds and facts.guessed else ""
     left_out = f" Without a bound: {', '.join(without)}." if without else ""
     return chart(
-        _stacked(bounds, facts),
+        _stacked_bars(bounds, facts),
         "What the bound promises",
         "The three parts of each method's bound, and the line beyond which it says nothing",
         "Promised of a random epoch's average, for the mean over all rows that might be drawn, if these are "
@@ -495,7 +495,7 @@ def bound_parts(bounds: Mapping[str, Bound], facts: ValueFacts, without: Sequenc
     )
 
 
-def _stacked(bounds: Mapping[str, Bound], facts: ValueFacts) -> go.Figure:
+def _stacked_bars(bounds: Mapping[str, Bound], facts: ValueFacts) -> go.Figure:
     """Draw the three parts of each bound as stacked bars, a bar per method, with a line at L."""
     if not bounds:
         return line_figure([], Axes(BOUND, ""), if_empty="No bound is known for these methods and this function.")
@@ -525,9 +525,9 @@ def _stacked(bounds: Mapping[str, Bound], facts: ValueFacts) -> go.Figure:
     return go.Figure({"data": traces, "layout": frame | {"barmode": "stack", "hovermode": "closest"}})
 
 
-def nothing(why: str) -> go.Figure:
+def empty_figure(reason: str) -> go.Figure:
     """Return an empty figure with a sentence that says why there is nothing to draw."""
-    return line_figure([], Axes("", ""), if_empty=why)
+    return line_figure([], Axes("", ""), if_empty=reason)
 
 
 def stationarity(trace: Trace, metric: str, styles: Mapping[str, ArmStyle], privacy: str) -> Chart:
@@ -586,7 +586,7 @@ def running_sums(method: algorithms.VarianceReduced, facts: ValueFacts, budget: 
     try:
         figure = _noise_of_sums(method, facts, budget, own)
     except UserError as error:
-        figure = nothing(str(error))
+        figure = empty_figure(str(error))
     return chart(
         figure,
         "Noise of every running sum",
@@ -611,12 +611,12 @@ def _noise_of_sums(method: algorithms.VarianceReduced, facts: ValueFacts, budget
     lines = []
     for sums, (name, line_style) in SUMS.items():
         factors = method.epoch_sums(facts, layout, sums)
-        sensitivity = theory.charged(sums, factors, changes)
+        sensitivity = theory.noise_sensitivity(sums, factors, changes)
         deviations = sensitivity * factors.row_norms / mu
         lines.append(
             Line(steps, deviations, name, line_style, width=_OWN_WIDTH if own and sums == method.sums else 1.5)
         )
-    naive = method.afresh()
+    naive = method.as_naive()
     naive_noise, _ = naive.epoch_noise(facts, naive.layout(facts))  # at μ = 1
     naive_name, naive_style = NAIVE
     lines.append(Line(steps, np.full(layout.length, naive_noise / mu), naive_name, naive_style, width=1.5))
@@ -675,7 +675,8 @@ def tree(layout: Layout, row: int, step: int) -> Chart:
     """
     length, position = layout.length, layout.step_of_row(row)
     # Nodes (first step, last step): those that the row enters, that step t sums, and all that are released.
-    entered, summed = set[tuple[int, int]](), set(tree_nodes(step))
+    entered: set[tuple[int, int]] = set()
+    summed = set(tree_nodes(step))
     # One node ends at each step; its size, last & -last, is the largest power of two that divides the step's number.
     released = {(last - (last & -last) + 1, last) for last in range(1, length + 1)}
     verticals = [VerticalLine(step + 0.5, f"t = {step:,}")]
@@ -697,7 +698,7 @@ def tree(layout: Layout, row: int, step: int) -> Chart:
         (_SUMMED, summed - entered),
         (_BOTH, entered & summed),
     )
-    traces = [_nodes(node_style, sorted(nodes)) for node_style, nodes in kinds if nodes]
+    traces = [_node_trace(node_style, sorted(nodes)) for node_style, nodes in kinds if nodes]
     frame = style.layout(
         Axes("Step of the epoch", "Steps in a node", log_y=True),
         notes=notes,
@@ -730,7 +731,7 @@ def _nodes_in_words(count: int) -> str:
     return f"{count:,} node{'s' if count != 1 else ''}"
 
 
-def _nodes(node_style: _NodeStyle, nodes: list[tuple[int, int]]) -> dict[str, Any]:
+def _node_trace(node_style: _NodeStyle, nodes: list[tuple[int, int]]) -> dict[str, Any]:
     """Return the trace of nodes (first, last) of one kind: a marker in the middle of each, and a bar over its steps, at
     the height of their number."""
     ends = np.array(nodes, dtype=float)

@@ -9,7 +9,7 @@ from dpviz.lessons.lesson import FinalMedian, Numbers, Side, load_lesson
 from dpviz.numbers import short
 
 
-def _directions(before: Side, after: Side) -> Numbers:
+def _text_numbers(before: Side, after: Side) -> Numbers:
     """Return the numbers that the lesson's text names: the directions per row before and after the change, the number
     of unknowns d, and the factor by which the noise scale falls."""
     plan_before, plan_after = before.plan, after.plan
@@ -21,6 +21,6 @@ def _directions(before: Side, after: Side) -> Numbers:
     }
 
 
-VALUES = load_lesson(__package__, "values", measure=FinalMedian(FRESH, "objective"), also=_directions)
+VALUES = load_lesson(__package__, "values", measure=FinalMedian(FRESH, "objective"), also=_text_numbers)
 
 LESSONS = (VALUES,)

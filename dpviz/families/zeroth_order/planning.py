@@ -62,7 +62,7 @@ class Layout:
         return np.where(np.arange(self.steps) % self.length == 0, self.first, later)
 
     @property
-    def reserved(self) -> int:
+    def max_rows_of_epoch(self) -> int:
         """Largest number of rows that an epoch uses.
 
         If batches follow the moves, the distances between the points of an epoch add up to (T - 1 + s_T - s_1) D ≤ T D,
@@ -75,7 +75,7 @@ class Layout:
     @property
     def rows(self) -> int:
         """Largest number of rows that a run uses, each once."""
-        return self.epochs * self.reserved
+        return self.epochs * self.max_rows_of_epoch
 
     def step_of_row(self, row: int) -> tuple[int, int] | None:
         """Return the epoch and its step, both from 1, whose batch contains a row; None if the row is not used.
@@ -102,7 +102,7 @@ class Layout:
         return t > 0 and t % self.length == 0
 
 
-def shared_out(n: int, length: int, epochs: int, share: float | None, follows: bool = False) -> tuple[int, int]:
+def divide_rows(n: int, length: int, epochs: int, share: float | None, follows: bool = False) -> tuple[int, int]:
     """Share n rows out to the steps of `epochs` epochs; return the rows of the first step of an epoch and of every
     later one, as in `Layout`.
 
@@ -113,25 +113,25 @@ def shared_out(n: int, length: int, epochs: int, share: float | None, follows: b
     """
     per_epoch = n // epochs
     later_rows = per_epoch if share is None else int(per_epoch * (1 - share))
-    # Batches that follow the moves may take T (batch + 1) - 1 rows together: see `Layout.reserved`.
+    # Batches that follow the moves may take T (batch + 1) - 1 rows together: see `Layout.max_rows_of_epoch`.
     batch = (later_rows + 1) // length - 1 if follows else later_rows // length
     if batch < 1:
         raise UserError(
             f"Every row is used once, and {n:,} rows are too few for {length * epochs:,} steps. Take "
-            f"{most_steps(n, length, share, follows):,} at most, or more rows.",
+            f"{max_steps(n, length, share, follows):,} at most, or more rows.",
             title="Not enough rows",
         )
     if share is None:
         return batch, batch
-    reserved = length * (batch + 1) - 1 if follows else (length - 1) * batch
-    return per_epoch - reserved, batch
+    max_later_rows = length * (batch + 1) - 1 if follows else (length - 1) * batch
+    return per_epoch - max_later_rows, batch
 
 
-def most_steps(n: int, length: int, share: float | None, follows: bool = False) -> int:
+def max_steps(n: int, length: int, share: float | None, follows: bool = False) -> int:
     """Return the largest number of steps, in whole epochs of `length` steps, for which n rows suffice; if they do not
-    suffice for one epoch, the number of steps of a shorter one. Arguments as for `shared_out`."""
+    suffice for one epoch, the number of steps of a shorter one. Arguments as for `divide_rows`."""
     later_share = 1.0 if share is None else 1 - share
-    # Smallest number of rows for the later steps of an epoch with which `shared_out` gives each of them one row or
+    # Smallest number of rows for the later steps of an epoch with which `divide_rows` gives each of them one row or
     # more.
     min_later_rows = 2 * length - 1 if follows else length
     per_epoch = math.ceil(min_later_rows / later_share)

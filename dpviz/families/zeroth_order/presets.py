@@ -36,7 +36,7 @@ def label_of(way: advice.GradientEstimator) -> str:
     return IMPROVED if way.kind == "orthonormal" else PUBLISHED
 
 
-def _numbers(name: str) -> str:
+def _results_text(name: str) -> str:
     """Return sentences on the results of a preset's runs, from the table of measured runs; "" if it has none."""
     # By the label of each method, and that of the start.
     medians = dict(advice.measured_runs()["presets"].get(name, {}))
@@ -51,5 +51,5 @@ def _numbers(name: str) -> str:
 
 
 PRESETS: tuple[preset.Preset, ...] = tuple(
-    replace(loaded, reported=_numbers(loaded.name)) for loaded in preset.load(__package__)
+    replace(loaded, reported=_results_text(loaded.name)) for loaded in preset.load(__package__)
 )

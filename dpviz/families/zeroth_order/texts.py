@@ -35,7 +35,7 @@ def constants(exact: bool, missing: str = "", guessed: bool = False) -> str:
     return " ".join(sentences)
 
 
-def clipped(share: float, mass: float, label: str) -> str:
+def clipping(share: float, mass: float, label: str) -> str:
     """Return a sentence on the clipping of differences of values at the end of the runs of the method `label`.
 
     share : of the differences that are beyond the clip, in [0, 1]. mass : share of the sum of their sizes that the clip

@@ -31,7 +31,7 @@ _PER_OCTAVE = 32  # number of sensitivities of the first leaf, per factor of two
 # Two points w of successive steps are at most D c apart, c = 1 - s + s', with s and s' uniform in [0, 1]. Here are the
 # largest c and E c². Where batches follow the moves they have B₂ c rows, so c/(B₂ c) and c²/(B₂ c) count: 1 and E c =
 # 1.
-_APART, _APART_FOLLOWED = (2.0, 7 / 6), (1.0, 1.0)
+_DISTANCES, _DISTANCES_FOLLOWED = (2.0, 7 / 6), (1.0, 1.0)
 
 # ------------------------------------------------------------------------------------------------------------ smoothing
 
@@ -114,18 +114,18 @@ def reach(length: int, epochs: int, move: float, fresh_start: bool = True) -> fl
 # -------------------------------------------------------------------------------------------- noise of the running sums
 
 
-def factorisation(sums: Sums, length: int, first: float = 1.0) -> matrix_factorisation.Factorisation:
+def factorisation(sums: Sums, length: int, first_ratio: float = 1.0) -> matrix_factorisation.Factorisation:
     """Return the factorisation A = B C of the running sums of an epoch of T = `length` steps, for a kind of sums.
 
-    first : sensitivity of the first leaf divided by that of a later one, on which the optimal sums depend. It is
+    first_ratio : sensitivity of the first leaf divided by that of a later one, on which the optimal sums depend. It is
         rounded, by 2 % at most, so that few have to be computed. It is rounded up, because sums made for a larger first
         leaf cost at most 2 %, while a leaf larger than they are made for costs noise in every step.
     """
     if sums == "optimal" and length <= OPTIMAL_LIVE:
-        ratio = 1.0
-        if 0 < first < math.inf:  # not so if one of the sensitivities is 0
-            ratio = 2 ** (math.ceil(_PER_OCTAVE * math.log2(first)) / _PER_OCTAVE)
-        return optimal_mean(length, ratio)
+        rounded_ratio = 1.0
+        if 0 < first_ratio < math.inf:  # not so if one of the sensitivities is 0
+            rounded_ratio = 2 ** (math.ceil(_PER_OCTAVE * math.log2(first_ratio)) / _PER_OCTAVE)
+        return optimal_mean(length, rounded_ratio)
     constructors = {
         "published": matrix_factorisation.binary_tree,
         "tree": matrix_factorisation.binary_tree,
@@ -138,7 +138,9 @@ def factorisation(sums: Sums, length: int, first: float = 1.0) -> matrix_factori
     return constructors[sums](length)
 
 
-def charged(sums: Sums, factors: matrix_factorisation.Factorisation, changes: np.ndarray | float = 1.0) -> float:
+def noise_sensitivity(
+    sums: Sums, factors: matrix_factorisation.Factorisation, changes: np.ndarray | float = 1.0
+) -> float:
     """Return the sensitivity that the noise of running sums is made for: its scale is σ = sensitivity/μ.
 
     It is the exact sensitivity of all released sums. For the published sums it is √(⌈log₂ T⌉ + 1) times the largest
@@ -167,7 +169,7 @@ def leaf_norms(sums: Sums, length: int) -> tuple[float, float, float]:
     s₂ the mean noise variance is (max(first s₁, later s₂)/μ)² times the third.
     """
     factors = factorisation(sums, length)
-    norms = factors.column_norms if sums != "published" else np.full(length, charged(sums, factors))
+    norms = factors.column_norms if sums != "published" else np.full(length, noise_sensitivity(sums, factors))
     return float(norms[0]), float(norms[1:].max()), float((factors.row_norms**2).mean())
 
 
@@ -190,7 +192,7 @@ def noise_ratios(sums: Sums, length: int, follows: bool = False) -> tuple[float,
     """
     factor, factors = (2 if follows else 4), factorisation(sums, length)
     step = factor * math.sqrt(mean_variance(sums, length)) / length
-    epoch = factor * charged(sums, factors) * epoch_norm(factors) / math.sqrt(length)
+    epoch = factor * noise_sensitivity(sums, factors) * epoch_norm(factors) / math.sqrt(length)
     return step, epoch
 
 
@@ -225,7 +227,7 @@ class Setting:
         first, batch : rows of these steps, B₁ and B₂. move : D. All three are numbers or arrays.
         """
         first_clip = min(2 * self.radius * self.lipschitz, self.value_range)
-        largest_distance, _ = self.apart
+        largest_distance, _ = self.distances
         later_clip = largest_distance * self.lipschitz * move
         if not self.follows:  # if batches follow, near points count as much per row, and the range limits only far ones
             later_clip = np.minimum(later_clip, self.value_range)
@@ -236,13 +238,13 @@ class Setting:
         )
 
     @property
-    def apart(self) -> tuple[float, float]:
+    def distances(self) -> tuple[float, float]:
         """Distance of the points of two successive steps, in units of D: the largest one, and the mean of its square.
 
         If batches follow the moves, both are divided by the size of the batch in units of B₂, which is that distance,
         too.
         """
-        return _APART_FOLLOWED if self.follows else _APART
+        return _DISTANCES_FOLLOWED if self.follows else _DISTANCES
 
 
 @dataclass(frozen=True)
@@ -285,7 +287,7 @@ def reduced_bound(
     step they count twice, in full.
     """
     s, d, L = setting, setting.d, setting.lipschitz
-    _, mean_squared_distance = setting.apart
+    _, mean_squared_distance = setting.distances
     first_variance = slope_variance(s.kind, s.count, d, L) / first  # sampling error of the first step's estimate
     change_variance_of_step = change_variance(s.kind, s.count, d, L, s.radius) * mean_squared_distance * move**2 / batch
     noise = d * (max(s.changes(first, batch, move)) / s.mu) ** 2 * variance
@@ -334,20 +336,20 @@ class Best:
     batch: int
 
 
-def best_reduced(setting: Setting, sums: Sums, most: int | None = None) -> Best:
+def best_reduced(setting: Setting, sums: Sums, max_steps: int | None = None) -> Best:
     """Return the division into epochs with the smallest bound of the variance-reduced oracle, over a grid of T and K.
 
     Moves are at most D = r/T, and the first step of an epoch gets half of its rows. For optimal sums T and K are those
     of the normalised square root, which is as good to 3 % and needs no search; the bound is that of the optimal sums.
 
-    most : largest number of steps K T, but one epoch is always allowed; None for any.
+    max_steps : largest number of steps K T, but one epoch is always allowed; None for any.
     """
-    T, K = _grid(max(1, setting.n / 2), most)  # an epoch has two rows at least, one for each half
+    T, K = _grid(max(1, setting.n / 2), max_steps)  # an epoch has two rows at least, one for each half
     sums_of_grid: Sums = "normalised" if sums == "optimal" else sums
     norms = np.array([leaf_norms(sums_of_grid, length) for length in LENGTHS]).T
     first_norms, later_norms, mean_squares = norms[:, :, None]  # (t, 1) each, as T
     bound, first, batch = reduced_grid(setting, setting.n // K, K, T, (first_norms, later_norms, mean_squares))
-    best = _best(bound, T, K, first, batch)
+    best = _best_of_grid(bound, T, K, first, batch)
     if sums != "optimal" or math.isinf(best.bound):
         return best
     move = setting.radius / best.length
@@ -360,24 +362,24 @@ def best_reduced(setting: Setting, sums: Sums, most: int | None = None) -> Best:
     return replace(best, bound=bound_of_optimal_sums.total)
 
 
-def best_naive(setting: Setting, most: int | None = None) -> Best:
+def best_naive(setting: Setting, max_steps: int | None = None) -> Best:
     """Return the division into epochs with the smallest bound of the naive oracle, whose batches have equal sizes;
-    `most` as for `best_reduced`."""
-    T, K = _grid(setting.n, most)
+    `max_steps` as for `best_reduced`."""
+    T, K = _grid(setting.n, max_steps)
     bound, batch = naive_grid(setting, setting.n // K, K, T)
-    return _best(bound, T, K, batch, batch)
+    return _best_of_grid(bound, T, K, batch, batch)
 
 
-def _grid(epochs: float, most: int | None) -> tuple[np.ndarray, np.ndarray]:
+def _grid(epochs: float, max_steps: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Return a grid of steps per epoch T (t, 1) and numbers of epochs K (t, k) from 1 to `epochs`.
 
-    most : largest number of steps K T, to which K is cut, but not below one epoch; None for any.
+    max_steps : largest number of steps K T, to which K is cut, but not below one epoch; None for any.
     """
     T = np.array(LENGTHS)[:, None]
     K = np.unique(np.rint(np.geomspace(1, epochs, _EPOCHS)).astype(int))[None]
-    if most is None:
+    if max_steps is None:
         return T, np.broadcast_to(K, (len(T), K.size))
-    return T, np.minimum(K, np.maximum(1, most // T))
+    return T, np.minimum(K, np.maximum(1, max_steps // T))
 
 
 def reduced_grid(
@@ -394,7 +396,7 @@ def reduced_grid(
     norms : the three numbers of `leaf_norms` for epochs of T steps.
     """
     s, d, L = setting, setting.d, setting.lipschitz
-    _, mean_squared_distance = setting.apart
+    _, mean_squared_distance = setting.distances
     first_norm, later_norm, mean_square = norms
     # Half of the rows are for the later steps; batches that follow the moves take up to T (batch + 1) - 1 together.
     batch = (epoch_rows // 2 + 1) // T - 1 if s.follows else epoch_rows // (2 * T)
@@ -430,7 +432,7 @@ def naive_grid(setting: Setting, epoch_rows: np.ndarray, K: np.ndarray, T: np.nd
     return np.where(batch >= 1, bound, np.inf), batch
 
 
-def _best(bound: np.ndarray, T: np.ndarray, K: np.ndarray, first: np.ndarray, batch: np.ndarray) -> Best:
+def _best_of_grid(bound: np.ndarray, T: np.ndarray, K: np.ndarray, first: np.ndarray, batch: np.ndarray) -> Best:
     """Return the division into epochs at the smallest entry of `bound` (t, k), of a grid with steps T (t, 1), numbers
     of epochs K (t, k), and rows of the first and of later steps."""
     i, j = np.unravel_index(int(bound.argmin()), bound.shape)

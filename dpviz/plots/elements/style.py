@@ -86,14 +86,14 @@ def arm_styles(arms: Sequence[Arm]) -> dict[str, ArmStyle]:
     """Return the style of each arm by its label: the hue is that of the update rule, the dash that of its variant, and
     dots mean that there is no privacy.
 
-    Each algorithm declares hue and dash (`Algorithm.look`), so that a method looks the same next to any others, in any
-    order. Where several arms have the same style, the first by label keeps it, and the others get unused ones. So up to
-    sixteen private arms, and twenty without privacy, can be told apart.
+    Each algorithm declares hue and dash (`Algorithm.line_style`), so that a method looks the same next to any others,
+    in any order. Where several arms have the same style, the first by label keeps it, and the others get unused ones.
+    So up to sixteen private arms, and twenty without privacy, can be told apart.
     """
     styles: dict[str, ArmStyle] = {}
     conflicts = []
     for arm in sorted(arms, key=lambda arm: arm.label):
-        hue, dash = arm.algorithm.look  # indices in the tuples below
+        hue, dash = arm.algorithm.line_style  # indices in the tuples below
         arm_style = ArmStyle((*HUES, GREY)[hue], (DOTS if arm.reference else DASHES)[dash], arm.reference)
         if arm_style in styles.values():
             conflicts.append((arm.label, arm_style))

@@ -232,7 +232,7 @@ class TuningPage(FamilyPage):
         privacy = results.privacy_sentence(metric, trace, run.experiment)
         caption = " ".join(filter(None, (explain.spread_sentence(run.experiment.replicates), note, privacy)))
         alt = f"{metric.label} against {axis_name}, one line per method"
-        return Chart(figure, metric.label, alt, caption, provenance(trace.statuses(metric).values()))
+        return Chart(figure, metric.label, alt, caption, provenance(trace.privacy_by_arm(metric).values()))
 
     def more_faces(self, view: PlanView | None) -> Mapping[str, hero.MakeChart]:
         """Return the picture of the losses against the privacy spent; none on a file, whose losses may be hidden."""
@@ -253,7 +253,7 @@ class TuningPage(FamilyPage):
         gibo_end = ends.get(presets.GIBO) if run.job.state == "done" else None  # a stopped run has no ends to compare
         for label in (presets.RANDOM, presets.GLOBAL):
             if gibo_end is not None and label in ends and ends[label] < ALIKE * gibo_end:
-                may_be_chance = result.chance(label, presets.GIBO)
+                may_be_chance = result.may_be_chance(label, presets.GIBO)
                 sentences.append(texts.beaten(label, better=ends[label] < gibo_end, chance=may_be_chance))
         return headline._replace(sentence=" ".join(sentences))
 

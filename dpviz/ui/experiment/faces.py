@@ -194,7 +194,7 @@ def _chart(
                 curve = drawn_result.curves[arm.label]
                 # In place of the sweep's own point at this budget, if any; its points are numbered before it.
                 curve.point_runs = tuple(runs for runs in curve.point_runs if runs.point.value != present_size)
-                curve.status = trace.arm_traces[arm.label].status_of(metric)
+                curve.status = trace.arm_traces[arm.label].privacy_of_metric(metric)
                 curve.add(PointRuns(PointKey(sweep.points_per_data_set, present_size), final_values))
     bound, remark = _bound(panel, page, sweep, present_size)
     budgets = sweep.values if present_size is None else (*sweep.values, present_size)

@@ -211,7 +211,7 @@ def _privacy(run: Run, trace: Trace, animation: Animation, metric: Metric | None
         raw_parts.append("the shades")
     if metric is not None:
         in_panels = trace.only([walk.label for walk in animation.walks])
-        if "not private" in in_panels.statuses(metric).values():
+        if "not private" in in_panels.privacy_by_arm(metric).values():
             raw_parts.append(f"the {animation.metric}")
     released = explain.release_sentence(experiment, experiment.replicates, len(animation.walks))
     if not raw_parts:
@@ -500,7 +500,7 @@ def curves(
     others = f" {left_out} more method{'s' * (left_out > 1)} under Results." if left_out > 0 else ""
     caption = f"{metric.label}. {explain.spread_sentence(run.experiment.replicates)}{others} {privacy}"
     alt = f"{metric.label} by step, one line per method"
-    return Chart(figure, metric.label, alt, caption, provenance(selection.statuses(metric).values()))
+    return Chart(figure, metric.label, alt, caption, provenance(selection.privacy_by_arm(metric).values()))
 
 
 def accuracy(run: Run) -> Headline | None:
@@ -639,7 +639,7 @@ def _alike(result: HeadlineResult, other: float) -> bool:
 
 def _doubt(result: HeadlineResult, label: str) -> str:
     """Return the end of a sentence which says that the difference to the method `label` may be chance; "" if not."""
-    if not result.chance(result.best, label):  # a test of the final values
+    if not result.may_be_chance(result.best, label):  # a test of the final values
         return ""
     repeats = min(len(result.runs[arm]) for arm in (result.best, label))
     count = "one repeat" if repeats == 1 else f"{repeats} repeats"

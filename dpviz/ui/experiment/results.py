@@ -211,7 +211,7 @@ def _curve(
     privacy = privacy_sentence(metric, trace, run.experiment)
     caption = f"{explain.spread_sentence(run.experiment.replicates)}{remark} {privacy}"
     alt = f"{metric.label} against {axis_name}, one line per method"
-    read_from = provenance(trace.statuses(metric).values())
+    read_from = provenance(trace.privacy_by_arm(metric).values())
     chart = Chart(figure, metric.label, alt, caption, provenance=read_from, to_download=partial(draw, bands="all"))
     run.charts[key] = chart
     return chart
@@ -241,7 +241,7 @@ def _horizontal_axis(
 
 def privacy_sentence(metric: Metric, trace: Trace, experiment: Experiment) -> str:
     """Return a sentence on which curves of a metric's chart may be published, and under which guarantee."""
-    statuses = list(trace.statuses(metric).values())
+    statuses = list(trace.privacy_by_arm(metric).values())
     private_count = sum(status != "not private" for status in statuses)
     if statuses and not private_count:
         return explain.diagnostic_sentence(experiment.replicates, experiment.problem.public)

@@ -259,7 +259,7 @@ def sampling_bias_tab(panel: Panel, view: PlanView) -> None:
         with st.columns([1, 2])[0]:
             vertices = int(panel.number(VERTICES, "maurey_d") or VERTICES.default)
         vertices = min(max(vertices, 2), 3000)  # an address may have a number beyond the range of the control
-        charts.show(figures.maurey(_measure(vertices)), panel.key("chart_maurey"))
+        charts.show(figures.value_bias(_measure(vertices)), panel.key("chart_maurey"))
     elif subject == "tail":
         charts.show(choice_figures.tails(draws=(1, 4, 16, 64)), panel.key("chart_tail"))
     else:
@@ -293,7 +293,7 @@ def _gradients(panel: Panel, view: PlanView, subject: str) -> None:
 @st.cache_data(max_entries=32, show_spinner=False)
 def _measure(vertices: int) -> sampling_bias.SamplingBias:
     """Measure the bias of ½ ‖·‖² at the uniform strategy on `vertices`, their number. It reads no data."""
-    return sampling_bias.measure(DRAWS, vertices, repetitions=2000, seed=0)
+    return sampling_bias.measure_value_bias(DRAWS, vertices, repetitions=2000, seed=0)
 
 
 @st.cache_data(max_entries=32, show_spinner="Drawing vertices…")
@@ -378,7 +378,7 @@ def rows_for_gap(panel: Panel, view: PlanView) -> None:
         float(target),
         method.iterations,
         view.styles,
-        draws=method.each_draws,
+        draws=method.draws_per_player,
     )
     charts.show(chart, panel.key("chart_rows"))
 
@@ -393,7 +393,7 @@ def paper_bound(panel: Panel, view: PlanView) -> None:
     if not facts.oscillation_x:
         st.info("The paper's bound is about players who both read data.")
         return
-    chart = choice_figures.paper_beside(facts, budget, draws=method.draws, share_x=method.own_share)
+    chart = choice_figures.paper_and_direct_bounds(facts, budget, draws=method.draws, share_x=method.own_share)
     charts.show(chart, panel.key("chart_paper_bound"))
 
 
@@ -407,14 +407,14 @@ def paper_table(view: PlanView) -> None:
     if not isinstance(budget, ApproximateDP):
         st.info("The paper states its rates for (ε, δ)-DP. State the guarantee as (ε, δ) to see the table.")
         return
-    rows: list[tuple[rates.TheoremParameters, rates.Previous | None]]
+    rows: list[tuple[rates.TheoremParameters, rates.PreviousRate | None]]
     if isinstance(view.experiment.problem, MarginalQueries):
         queries = facts.d_y // 2  # that player has every query with both signs
         sizes_of_queries = facts.n, facts.d_x, queries, budget.epsilon, budget.delta
-        rows = [(rates.synthetic_setting(*sizes_of_queries), rates.queries_before(*sizes_of_queries))]
+        rows = [(rates.synthetic_setting(*sizes_of_queries), rates.previous_query_rate(*sizes_of_queries))]
     else:
         sizes = planning.sizes(facts, budget)
-        rows = [(row, rates.previous(sizes, row.result)) for row in rates.table_rows(sizes)]
+        rows = [(row, rates.previous_rate(sizes, row.result)) for row in rates.table_rows(sizes)]
     help = texts.COLUMNS["theorems"]
     column_config: dict[str, Any] = {
         name: st.column_config.NumberColumn(help=help[name], format="%.3g" if name in REALS else "localized")
@@ -584,7 +584,7 @@ def players_split(panel: Panel, view: PlanView) -> None:
     comparisons: dict[str, bounds.SplitComparison] = {}  # of the methods that have a split
     user_share = None  # the share of x as the user sets it for all methods; None if no method takes it
     for arm in arms:
-        comparison = bounds.compare(arm.algorithm, view.plans[arm.label])
+        comparison = bounds.compare_splits(arm.algorithm, view.plans[arm.label])
         if comparison is not None:
             comparisons[arm.label] = comparison
             if user_share is None and isinstance(arm.algorithm, bounds.SplitMethod) and arm.algorithm.split == "own":
@@ -635,7 +635,8 @@ def _players_table(comparisons: Mapping[str, bounds.SplitComparison]) -> None:
 def _players_chart(panel: Panel, view: PlanView) -> None:
     """Draw the bound of vertex sampling against the share of player x, with the share in use marked."""
     facts, budget, method = facts_of(view), view.experiment.row_budget, sampling(view)
-    draws, rounds = method.each_draws, min(method.iterations, facts.n)  # a single pass has at most a round for each row
+    draws = method.draws_per_player
+    rounds = min(method.iterations, facts.n)  # a single pass has at most a round for each row
     settings = planning.Sampling(draws, batching=method.batching)
     share_x, _ = method.shares(facts, draws, pure=budget.pure)
     chart = choice_figures.split(facts, budget, rounds, sampling=settings, chosen=share_x)

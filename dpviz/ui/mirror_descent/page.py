@@ -250,7 +250,7 @@ class GamesPage(FamilyPage):
         # The last chart is about the settings of the first method that has a bound (in `theory`, from `predict`).
         method = next((arm.algorithm for arm in view.experiment.arms if arm.label in view.theory), None)
         if isinstance(method, VertexSampling):
-            settings = planning.Sampling(method.each_draws, method.own_share, method.batching)
+            settings = planning.Sampling(method.draws_per_player, method.own_share, method.batching)
             yield figures.bound_by_rounds(facts_of(view), view.experiment.row_budget, settings)
 
     def chart_note(self, view: PlanView) -> str:
@@ -390,7 +390,7 @@ class GamesPage(FamilyPage):
         first_label, *_ = gap_samples
         _, records = trace.series(first_label, metric)  # (k, R)
         uniform = float(np.median(records[0]))
-        no_better = [label for label in gaps if advice.no_better(gap_samples[label], uniform)]
+        no_better = [label for label in gaps if advice.no_better_than_uniform(gap_samples[label], uniform)]
         if len(gaps) > 1 or no_better:
             variants = VertexSampling | BiasReduced | AnytimeSampling
             vertex_sampling = [arm.label for arm in private if isinstance(arm.algorithm, variants)]
@@ -420,7 +420,7 @@ def _mixing_sentence(view: PlanView) -> str:
         # With other settings, less budget changes the number of rounds, too, or leaves the noise.
         if type(method) is VertexSampling and (method.parameters, method.accounting) == ("own", "tight"):
             # A strategy is the average of the K vertices drawn in each of T rounds.
-            players = zip((facts.d_x, facts.d_y), method.each_draws, strict=True)
+            players = zip((facts.d_x, facts.d_y), method.draws_per_player, strict=True)
             count = max(min(d, draws * plan.iterations) for d, draws in players)
         elif isinstance(method, TwoDraws):
             count = 1  # a single vertex

@@ -151,8 +151,8 @@ class ZerothOrderPage(FamilyPage):
         )
         yield figures.bound_parts(forecast.bounds, forecast.facts, without=forecast.labels_without_bound)
         k = view.experiment.problem.rows_per_person  # a person with k rows has k times the μ of a row
-        watched = {label: k * mu for label, mu in forecast.watched.items()}
-        yield figures.watched(watched, view.styles, k * (forecast.mu or 0.0))  # with None `watched` is empty
+        curves = {label: k * mu for label, mu in forecast.mu_of_first_steps.items()}
+        yield figures.privacy_of_first_steps(curves, view.styles, k * (forecast.mu or 0.0))  # None: without curves
         yield page_plan.privacy_spent(view)
 
     def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
@@ -264,7 +264,7 @@ class ZerothOrderPage(FamilyPage):
         sentence = f"Down from {start}" if result.end < result.start else f"**No lower than where it started**, {start}"
         if result.floor is not None:
             sentence += f"; without privacy {short(result.floor)}"
-            if result.chance(result.best, result.reference):
+            if result.may_be_chance(result.best, result.reference):
                 sentence += ", a difference that may be chance"
         return headline._replace(sentence=f"{sentence}.")
 
@@ -348,7 +348,7 @@ class ZerothOrderPage(FamilyPage):
             return
         label = max(clipped, key=clipped.__getitem__)  # by their shares of the differences, first of all
         share, mass = clipped[label]
-        explain.show_not_private(f"**Clipped**: {texts.clipped(share, mass, label)}")
+        explain.show_not_private(f"**Clipped**: {texts.clipping(share, mass, label)}")
         if mass > MUCH:
             st.warning(texts.MUCH_CLIPPED, title="Clipping changes the function")
 

@@ -143,7 +143,7 @@ def main(anew: Collection[str]) -> None:
     """Measure what the table lacks, and the problems or methods that are named; write the table."""
     table: dict[str, Any] = json.loads(advice.TABLE.read_text()) if advice.TABLE.exists() else {}
     for sizes in problems():
-        key = advice.key(sizes[0])
+        key = advice.table_key(sizes[0])
         kept = {} if key in anew else table.get(key, {})
         for currency in ("approximate", "pure"):
             cells = {found["size"]: found for found in kept.get(currency, [])}

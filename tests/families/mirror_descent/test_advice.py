@@ -32,7 +32,7 @@ PROBLEMS = (
     Portfolio(),
     PolytopeRegression(),
 )
-EVERY = pytest.mark.parametrize("problem", PROBLEMS, ids=advice.key)
+EVERY = pytest.mark.parametrize("problem", PROBLEMS, ids=advice.table_key)
 ROUNDS = 64
 
 
@@ -111,7 +111,7 @@ def test_between_the_sizes_measured_the_advised_method_is_close_to_the_best(
 def test_the_table_holds_every_problem_that_is_measured_with_every_method_offered() -> None:
     table = json.loads(advice.TABLE.read_text())
     for sizes in measure.problems():
-        kinds = table.pop(advice.key(sizes[0]))
+        kinds = table.pop(advice.table_key(sizes[0]))
         offered = set(presets.offered(type(sizes[0]))[0]) - set(measure.UNMEASURED)
         assert [cell["size"] for cell in kinds["approximate"]] == sorted(cell["size"] for cell in kinds["pure"])
         for problem, cell in zip(sizes, kinds["approximate"], strict=True):
@@ -159,13 +159,13 @@ def test_beyond_what_was_measured_the_edge_is_told_and_said_to_be_the_edge() -> 
 
 def test_no_better_than_uniform_play_is_a_statement_about_the_median() -> None:
     around = 0.3 + 0.01 * np.linspace(-1, 1, 20)
-    assert advice.no_better(around, 0.3) and advice.no_better(around, 0.29)
-    assert not advice.no_better(around, 0.32) and not advice.no_better(0.1 * around, 0.3)
-    assert advice.no_better(np.array([0.1, 0.4]), 0.3), "two runs tell little"
+    assert advice.no_better_than_uniform(around, 0.3) and advice.no_better_than_uniform(around, 0.29)
+    assert not advice.no_better_than_uniform(around, 0.32) and not advice.no_better_than_uniform(0.1 * around, 0.3)
+    assert advice.no_better_than_uniform(np.array([0.1, 0.4]), 0.3), "two runs tell little"
     assert "No method" not in texts.verdict({"A": 0.25, "B": 0.26}, (), 0.3, ["A"]), "B is shown to be better"
 
 
-@pytest.mark.parametrize("problem", PROBLEMS, ids=advice.key)
+@pytest.mark.parametrize("problem", PROBLEMS, ids=advice.table_key)
 def test_every_method_starts_from_uniform_play(problem: ProblemSpecification) -> None:
     """The verdict takes the first record as the error of not playing."""
     experiment = Experiment(

@@ -103,7 +103,7 @@ def test_no_replaced_row_moves_the_oracle_further_than_its_weight(exponent: int)
         values = []
         for _ in range(2):
             scores = GradientSums(Rows(u, v), 1)
-            method._add(scores, vertices, level, size, facts, slice(0, size))
+            method._add_gradient(scores, vertices, level, size, facts, slice(0, size))
             assert scores.weight == pytest.approx(allowed)
             values.append((np.array(scores.utilities_x(allowed).value), np.array(scores.utilities_y(allowed).value)))
             u, v = u.copy(), v.copy()

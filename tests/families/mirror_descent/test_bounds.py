@@ -11,7 +11,12 @@ from dpviz.datasets.synthetic import LatentGame
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.mirror_descent import GaussianMarginals, VertexSampling, bounds, planning, presets, rates, theory
 from dpviz.families.mirror_descent.planning import Sampling
-from dpviz.families.mirror_descent.sampling_bias import measure, measure_gradient_bias, measure_gradient_spread, tail
+from dpviz.families.mirror_descent.sampling_bias import (
+    measure_gradient_bias,
+    measure_gradient_spread,
+    measure_value_bias,
+    tail,
+)
 from dpviz.privacy.accounting.closed_forms import zcdp_rho
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP
 from dpviz.problems.games.group_loss import GroupLoss
@@ -110,7 +115,7 @@ GAME = MatrixGame(data=LatentGame(rows=500, strategies_x=20, strategies_y=20))
 
 @pytest.mark.parametrize("dimension", [2, 50])
 def test_the_bias_of_half_the_squared_norm_is_the_exact_one(dimension: int) -> None:
-    found = measure(DRAWS, dimension, 4000, seed=1)
+    found = measure_value_bias(DRAWS, dimension, 4000, seed=1)
     assert found.exact is not None
     np.testing.assert_allclose(found.exact, (1 - 1 / dimension) / (2 * np.array(DRAWS)))
     assert (np.abs(found.mean - found.exact) <= 4 * found.standard_error + 1e-12).all()

@@ -115,7 +115,7 @@ def test_the_released_bound_holds_as_often_as_it_says(budget: Budget) -> None:
     gaps, certified = trace.last("it", "duality_gap"), trace.last("it", CERTIFIED_GAP.name)
     held = float((gaps <= certified).mean())
     assert abs(held - 0.95) <= 4 * math.sqrt(0.95 * 0.05 / 200)
-    assert set(trace.statuses(CERTIFIED_GAP).values()) == {"private"} and (certified >= 0).all()
+    assert set(trace.privacy_by_arm(CERTIFIED_GAP).values()) == {"private"} and (certified >= 0).all()
     _, over_rounds = trace.series("it", CERTIFIED_GAP.name)
     assert np.isnan(over_rounds[:-1]).all()
 
@@ -131,7 +131,7 @@ def test_where_there_is_none_is_said() -> None:
         small.gap(*small.facts.uniform(1), "l2")
     with pytest.raises(UserError):
         CertifiedSampling().plan(MatrixGame().facts(), NoPrivacy())
-    assert CertifiedSampling(draws=3, draws_y=2).play == VertexSampling(draws=3, draws_y=2)
+    assert CertifiedSampling(draws=3, draws_y=2).vertex_sampling == VertexSampling(draws=3, draws_y=2)
 
 
 def test_shares_that_were_bought_come_off_before_the_certificate_and_the_game() -> None:

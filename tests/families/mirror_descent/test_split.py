@@ -53,15 +53,16 @@ def test_no_split_has_a_smaller_bound_than_the_best_one(label: str, budget: Budg
     if budget.pure and label in NOISY:
         return
     method = presets.METHODS[label]
-    told = [bounds.compare(m, m.plan(GROUPS, budget)) for m in (method.replaced(share_x=s) for s in (0.05, 0.3, 0.5))]
-    taken = bounds.compare(best := method.replaced(split="bound"), best.plan(GROUPS, budget))
+    methods = [method.replaced(share_x=share) for share in (0.05, 0.3, 0.5)]
+    told = [bounds.compare_splits(m, m.plan(GROUPS, budget)) for m in methods]
+    taken = bounds.compare_splits(best := method.replaced(split="bound"), best.plan(GROUPS, budget))
     assert taken is not None and taken.yours == taken.best and 0.5 < taken.best_share < 0.95
     for one in told:
         # Under (ε, δ) the optimum is that of a budget in ρ, of which the tightest accountant makes a little more.
         assert one is not None and one.best <= min(one.yours, one.even) and one.best == taken.best
     assert told[2].yours == told[2].even  # type: ignore[union-attr]
     near = method.replaced(share_x=taken.best_share * 0.97)
-    beside = bounds.compare(near, near.plan(GROUPS, budget))
+    beside = bounds.compare_splits(near, near.plan(GROUPS, budget))
     assert beside is not None and taken.best <= beside.yours * (1 + 1e-6) <= taken.best * 1.01
 
 

@@ -47,7 +47,7 @@ def test_cost_of_one_draw() -> None:
 
 def weights(rounds: int, n: int, batching: theory.Batching) -> np.ndarray:
     facts = replace(MatrixGame().facts(), n=n)
-    return planning.weights(facts, rounds, "full" if batching == "full_batch" else "single")
+    return planning.row_weights(facts, rounds, "full" if batching == "full_batch" else "single")
 
 
 def test_weights_and_their_squares() -> None:
@@ -329,20 +329,20 @@ def test_the_setting_of_synthetic_data() -> None:
 
 def test_the_rates_that_were_known_before() -> None:
     """At the reference size by hand: √(2000/10⁴) + 2000 √Λ/10⁴ in ℓ₂, and multiplicative weights for queries."""
-    before = {row.result: rates.previous(REFERENCE, row.result) for row in rates.table_rows(REFERENCE)}
+    before = {row.result: rates.previous_rate(REFERENCE, row.result) for row in rates.table_rows(REFERENCE)}
     assert before.pop("lower_bound") is None
     euclidean = before["bilinear"]
     assert euclidean is not None and euclidean.rate == pytest.approx(0.44721 + 0.74339, abs=2e-5)
     assert before["second_order"] == before["bias_reduced"] == euclidean and "Boob" in euclidean.source
-    games = rates.previous(rates.Sizes(10_000, 1000, 1000, 1.0, DELTA, bilinear=True), "bilinear")
+    games = rates.previous_rate(rates.Sizes(10_000, 1000, 1000, 1.0, DELTA, bilinear=True), "bilinear")
     assert games is not None and games.rate == pytest.approx(0.02628 + 3.12559 * 0.02628, abs=2e-5)
 
 
 @pytest.mark.parametrize(("d", "smaller"), [(100, "descent"), (10**6, "frank-wolfe")])
 def test_minimisation_had_two_rates_before_and_the_smaller_one_counts(d: int, smaller: str) -> None:
     sizes = rates.Sizes(10_000, d, 1, 1.0, DELTA)
-    found = rates.previous(sizes, "anytime_second_order")
-    assert found == rates.previous(sizes, "bilinear") and found is not None
+    found = rates.previous_rate(sizes, "anytime_second_order")
+    assert found == rates.previous_rate(sizes, "bilinear") and found is not None
     rate = {"descent": math.sqrt(d * ODDS) / 10_000, "frank-wolfe": (math.log(d) * math.sqrt(ODDS) / 10_000) ** (2 / 3)}
     assert found.rate == pytest.approx(math.sqrt(math.log(d) / 10_000) + rate[smaller])
     assert rate[smaller] == min(rate.values())

@@ -121,7 +121,7 @@ def main(anew: Collection[str]) -> None:
     known: dict[str, Any] = json.loads(advice.TABLE.read_text()) if advice.TABLE.exists() else {}
     table = known.get("advice", {})
     names = [preset.name for preset in presets.PRESETS]
-    missing = [sizes for sizes in problems() if (name := advice.key(sizes[0])) not in table or name in anew]
+    missing = [sizes for sizes in problems() if (name := advice.table_key(sizes[0])) not in table or name in anew]
     cells = [problem for sizes in missing for problem in sizes]
     with multiprocessing.Pool() as pool:
         if "presets" in anew or set(known.get("presets", {})) != set(names):
@@ -136,9 +136,9 @@ def main(anew: Collection[str]) -> None:
                 known["default"][budget][name] = numbers
         measured_cells = pool.map(cell, cells, chunksize=1)
     for sizes in missing:
-        table[advice.key(sizes[0])] = []
+        table[advice.table_key(sizes[0])] = []
     for problem, found in zip(cells, measured_cells, strict=True):
-        table[advice.key(problem)].append(found)
+        table[advice.table_key(problem)].append(found)
     write({**known, "advice": table})
 
 

@@ -10,7 +10,15 @@ import pytest
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.zeroth_order import Naive, VarianceReduced, presets, theory
 from dpviz.families.zeroth_order import advice as measured
-from dpviz.families.zeroth_order.advice import Advice, Expectation, advice, bound, distance, forecast, watched
+from dpviz.families.zeroth_order.advice import (
+    Advice,
+    Expectation,
+    advice,
+    bound,
+    distance_to_minimum,
+    forecast,
+    mu_of_first_steps,
+)
 from dpviz.families.zeroth_order.conversion import MOST_STEPS
 from dpviz.families.zeroth_order.theory import Setting, Sums
 from dpviz.privacy.budgets import GaussianDP, NoPrivacy
@@ -141,7 +149,7 @@ def test_who_watches_a_few_steps_of_a_tree_learns_less_than_who_watches_all() ->
     """With equal leaves a row of the first step is in ⌊log₂ t⌋ + 1 nodes of the first t steps, of ⌊log₂ T⌋ + 1."""
     facts = PhaseRetrieval().facts()
     layout = VarianceReduced().layout(facts)
-    tree, fresh = watched(VarianceReduced(), facts, 1.0), watched(Naive(), facts, 1.0)
+    tree, fresh = mu_of_first_steps(VarianceReduced(), facts, 1.0), mu_of_first_steps(Naive(), facts, 1.0)
     assert tree[-1] == pytest.approx(1.0) and (np.diff(tree) >= 0).all() and (fresh == 1.0).all()
     first, later = VarianceReduced().changes(facts, layout)[:2]
     full = max(math.sqrt(5) * first, math.sqrt(4) * later)
@@ -150,12 +158,12 @@ def test_who_watches_a_few_steps_of_a_tree_learns_less_than_who_watches_all() ->
 
 def test_the_distance_to_a_minimum_is_known_of_simulated_functions_only() -> None:
     for problem in (PhaseRetrieval(rows=1000), Votes(rows=1000, answer="rating"), BentValley(rows=1000)):
-        far = distance(problem)
+        far = distance_to_minimum(problem)
         assert far is not None and far > 0.5
-    assert distance(PhaseRetrieval()) == pytest.approx(
+    assert distance_to_minimum(PhaseRetrieval()) == pytest.approx(
         1.42597, abs=1e-4
     )  # √(‖x₀‖² + 1 - 2 ⟨x₀, x*⟩), ⟨x₀, x*⟩ = 0.4/√6
-    assert distance(CappedRegression()) is None
+    assert distance_to_minimum(CappedRegression()) is None
 
 
 def test_what_is_advised_keeps_its_bound_where_steps_are_limited() -> None:

@@ -127,13 +127,13 @@ def test_what_does_not_fit_is_refused_with_a_sentence() -> None:
 def test_how_many_steps_fit_is_told(share: float | None, follows: bool) -> None:
     """As many fit, and another epoch, or where one is too long already another step, does not."""
     for n, length in ((20, 16), (300, 16), (299, 16), (1000, 3), (1000, 1024), (50_000, 2)):
-        most = planning.most_steps(n, length, share, follows)
+        most = planning.max_steps(n, length, share, follows)
         fits = (length, most // length) if most >= length else (most, 1)
         more = (length, most // length + 1) if most >= length else (most + 1, 1)
         if most > 1:
-            assert min(planning.shared_out(n, *fits, share, follows)) >= 1
+            assert min(planning.divide_rows(n, *fits, share, follows)) >= 1
         with pytest.raises(UserError, match=f"Take {most:,} at most" if most >= length else "at most"):
-            planning.shared_out(n, *more, share, follows)
+            planning.divide_rows(n, *more, share, follows)
 
 
 # ------------------------------------------------------------------------------------------------------------- the path
@@ -245,7 +245,7 @@ def test_following_batches_are_large_enough_for_every_move_and_never_take_more_r
         later = np.flatnonzero(steps % length)
         assert (sizes >= 1).all() and (sizes[later] >= layout.batch * (1 - mix[later - 1] + mix[later])).all()
         assert (sizes[::length] == layout.first).all()
-        assert sizes.reshape(5, length).sum(axis=1).max() <= layout.reserved
+        assert sizes.reshape(5, length).sum(axis=1).max() <= layout.max_rows_of_epoch
     spread = layout.batch / math.sqrt(6) / math.sqrt(200)  # of a mean of 200
     assert np.abs(drawn[5:].mean(axis=0) - layout.sizes).max() < 5 * spread
 

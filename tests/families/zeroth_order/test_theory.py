@@ -137,7 +137,8 @@ def test_the_planner_finds_the_epochs_of_the_table(
     first, later = own.changes(found.first, found.batch, move)
     changes = np.append(first, np.full(length - 1, later))
     added = theory.factorisation(sums, length)
-    variance = (theory.charged(sums, added, changes) / max(first, later)) ** 2 * float((added.row_norms**2).mean())
+    relative = theory.noise_sensitivity(sums, added, changes) / max(first, later)
+    variance = relative**2 * float((added.row_norms**2).mean())
     again = theory.reduced_bound(own, length, epochs, found.first, found.batch, move, variance)
     assert again.total == pytest.approx(found.bound, rel=1e-12)
 
@@ -183,7 +184,7 @@ def test_ratios_of_noise_are_those_of_what_is_drawn(sums: Sums) -> None:
         setting = replace(own, follows=follows)
         fresh = setting.changes(20.0, 20.0, 0.0)[0]
         later = setting.changes(1e9, 10.0, setting.radius / length)[1]
-        covariance = (later * theory.charged(sums, found)) ** 2 * found.decoder() @ found.decoder().T
+        covariance = (later * theory.noise_sensitivity(sums, found)) ** 2 * found.decoder() @ found.decoder().T
         step = math.sqrt(np.trace(covariance) / length) / fresh
         epoch = math.sqrt(covariance.sum()) / length / (fresh / math.sqrt(length))
         assert theory.noise_ratios(sums, length, follows) == pytest.approx((step, epoch), rel=1e-12)
@@ -195,8 +196,10 @@ def test_the_published_noise_is_that_of_every_level_and_is_booked_as_what_it_cos
     """⌈log₂ T⌉ + 1 levels for every row; at T = 16, √5 in place of √4 of equal leaves but the first."""
     for length in (2, 7, 8, 16, 31, 100):
         found = theory.factorisation("published", length)
-        assert theory.charged("published", found) == pytest.approx(math.sqrt(math.ceil(math.log2(length)) + 1))
-        assert theory.charged("published", found) >= theory.charged("tree", found) * (1 - 1e-12)
+        assert theory.noise_sensitivity("published", found) == pytest.approx(
+            math.sqrt(math.ceil(math.log2(length)) + 1)
+        )
+        assert theory.noise_sensitivity("published", found) >= theory.noise_sensitivity("tree", found) * (1 - 1e-12)
     facts = PhaseRetrieval().facts()
     for length in (16, 63, 64):
         plans = [

@@ -101,7 +101,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
     )
 
     @property
-    def look(self) -> tuple[int, int]:
+    def line_style(self) -> tuple[int, int]:
         """Hue and dash of its lines, as indices. The settings that change the method's name change the dash, too."""
         if self.as_in_the_paper:
             return self.hue, 3
@@ -114,9 +114,9 @@ class VertexSampling(planning.GameAlgorithm[Game]):
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         """Return the plan with the largest step sizes for which the budget pays, T rounds and K draws per player and
         round."""
-        rounds, draws, notes = self.size(facts, budget)
+        rounds, draws, notes = self.rounds_and_draws(facts, budget)
         batch = planning.batch_size(facts, rounds, self.batching)
-        row_weights = planning.weights(facts, rounds, self.batching)
+        row_weights = planning.row_weights(facts, rounds, self.batching)
         split = self.shares(facts, draws, pure=budget.pure)
         factor = 2 if self.output == "fresh" else 1  # fresh output takes as many draws as the game
         total_draws = draws[0] * factor, draws[1] * factor  # of x and of y, per round
@@ -135,7 +135,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         if budget.private:
             events, charged_at = planning.round_events(ranges[0], ranges[1], total_draws)
         else:
-            events, charged_at = planning.open_events(facts, rounds)
+            events, charged_at = planning.events_without_privacy(facts, rounds)
         return Plan.fixed(
             facts,
             budget,
@@ -172,17 +172,17 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         return None if self.split == "bound" else self.share_x
 
     @property
-    def each_draws(self) -> tuple[int, int]:
+    def draws_per_player(self) -> tuple[int, int]:
         """Draws (K_x, K_y) per round, as set."""
         return self.draws, self.draws if self.draws_y is None else self.draws_y
 
-    def size(self, facts: GameFacts, budget: Budget) -> tuple[int, tuple[int, int], tuple[str, ...]]:
+    def rounds_and_draws(self, facts: GameFacts, budget: Budget) -> tuple[int, tuple[int, int], tuple[str, ...]]:
         """Return the rounds T, the draws (K_x, K_y) per round, and notes.
 
         T and K are those of the setting `parameters`: as set, by the bound, or by a theorem. There is a note for each
         that the bound or the theorem asks to be larger than the settings allow.
         """
-        set_draws = self.each_draws
+        set_draws = self.draws_per_player
         if self.parameters == "own" or not budget.private:
             return self.iterations, set_draws, ()
 
@@ -198,14 +198,14 @@ class VertexSampling(planning.GameAlgorithm[Game]):
             notes = planning.limit_note("The bound", "T", wanted=best, allowed=rounds, limit=ROUNDS_END)
             return rounds, set_draws, notes
 
-        setting = self.theorem(facts, planning.remaining_approximate(budget, "The theorem", facts))
+        setting = self.theorem_setting(facts, planning.remaining_approximate(budget, "The theorem", facts))
         assert setting.rounds is not None and setting.draws is not None
         rounds, draws = min(setting.rounds, self.iterations), min(setting.draws, planning.MOST_DRAWS)
         notes = planning.limit_note(setting.theorem, "T", wanted=setting.rounds, allowed=rounds, limit=ROUNDS_END)
         notes += planning.limit_note(setting.theorem, "K", wanted=setting.draws, allowed=draws, limit="draws end at")
         return rounds, (draws, draws), notes
 
-    def theorem(self, facts: GameFacts, budget: ApproximateDP) -> rates.TheoremParameters:
+    def theorem_setting(self, facts: GameFacts, budget: ApproximateDP) -> rates.TheoremParameters:
         """Return the setting of the theorem that `parameters` names, which has T and K. Raise UserError if the theorem
         is about another problem."""
         if self.parameters == "synthetic":
@@ -322,7 +322,7 @@ class SyntheticData(VertexSampling):
     )
 
     @property
-    def look(self) -> tuple[int, int]:
+    def line_style(self) -> tuple[int, int]:
         """Hue and dash of its lines, as indices; drawn rows have another dash than the histogram."""
         return self.hue, int(self.release == "rows")
 
@@ -339,7 +339,7 @@ class SyntheticData(VertexSampling):
             )
         return super().plan(facts, budget)
 
-    def theorem(self, facts: GameFacts, budget: ApproximateDP) -> rates.TheoremParameters:
+    def theorem_setting(self, facts: GameFacts, budget: ApproximateDP) -> rates.TheoremParameters:
         """Return the setting of Theorem G.1, for d_x cells and d_y/2 queries: y has each query with both signs."""
         if self.parameters != "synthetic":
             raise UserError(
@@ -397,12 +397,12 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
     )
 
     @property
-    def play(self) -> VertexSampling:
+    def vertex_sampling(self) -> VertexSampling:
         """Vertex sampling with the settings that it shares with this method: its output is certified."""
         return VertexSampling().adopting(dict(self))
 
     def has_internal(self, facts: GameFacts) -> bool:
-        return self.play.has_internal(facts)
+        return self.vertex_sampling.has_internal(facts)
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         """Return the plan of vertex sampling with a part of the budget, and one more release after the last round, of
@@ -415,9 +415,9 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
                 title="Algorithm and problem do not fit",
             )
         game_budget = budget.share(1 - self.certificate_share, facts.released)
-        # `share` subtracts the cost of releases before the run, and `play.plan` subtracts it once more, so it is added.
+        # `share` subtracts the cost of releases before the run, and the game's plan does so once more, so it is added.
         with_releases = game_budget.of_amount(game_budget.amount + game_budget.cost(facts.released))
-        game_plan = self.play.plan(facts, budget=with_releases)
+        game_plan = self.vertex_sampling.plan(facts, budget=with_releases)
         event = certifying_event(budget.share(self.certificate_share, facts.released))
         scale, rounds = noise_scale(event, facts.gap_change / facts.n), game_plan.iterations
         return dataclasses.replace(
@@ -433,7 +433,7 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
         """Run vertex sampling, and release the bound on the gap of its output with the last snapshot; NaN before."""
         bound = np.full(mechanisms.replicates, np.nan)
         lost = np.zeros(mechanisms.replicates, dtype=bool)  # replicates whose noise is beyond all bounds
-        for snapshot in self.play.run(problem, plan, mechanisms):
+        for snapshot in self.vertex_sampling.run(problem, plan, mechanisms):
             if snapshot.iteration == plan.iterations:
                 event, (x, y) = plan.events[-1], (snapshot.output["x"], snapshot.output["y"])
                 if isinstance(event, Laplace):

@@ -41,7 +41,7 @@ class BestResponses(planning.GameAlgorithm[Game]):
         """Return False, as all strategies that are played are released."""
         return False
 
-    def vertices(self, plan: Plan) -> float:
+    def played_vertices(self, plan: Plan) -> float:
         """Return the number of vertices in a player's average after half of the rounds, if two players draw in turn."""
         return max(1.0, plan.iterations / 4)
 
@@ -85,7 +85,7 @@ class BestResponses(planning.GameAlgorithm[Game]):
         """Draw in turn for all R replicates, and yield the averages of the drawn vertices after each draw."""
         check_facts(problem, plan.facts)
         facts = problem.facts
-        # By one row, of the difference of any two utilities: the sensitivity in the norm "range".
+        # Largest change, by one row, of the difference of any two utilities: the sensitivity in the norm "range".
         changes = [2 * oscillation / facts.n for oscillation in (facts.oscillation_x, facts.oscillation_y)]
         counts = [0, 0]  # draws of each player
         averages: Pair = facts.uniform(mechanisms.replicates)
@@ -168,7 +168,7 @@ class TunedReference(planning.GameAlgorithm[Game]):
                 "The tuned reference chooses by the data, so it exists without privacy only. Choose a private method.",
                 title="No private version",
             )
-        events, charged_at = planning.open_events(facts, self.rounds)
+        events, charged_at = planning.events_without_privacy(facts, self.rounds)
         return Plan.fixed(
             facts,
             budget,
@@ -187,8 +187,10 @@ class TunedReference(planning.GameAlgorithm[Game]):
         start = facts.uniform(1)
         # Strategies of all methods in rows: mirror descent with each step size, and regret matching in the last row.
         strategies = facts.uniform(len(STEPS) + 1)
-        # Of each player, with the same rows: sums of utilities, positive regrets, and sums of strategies with weight t.
-        sums, regrets, totals = ([np.zeros_like(p) for p in strategies] for _ in range(3))
+        # For each player an array with the same rows.
+        sums = [np.zeros_like(strategy) for strategy in strategies]  # of utilities
+        regrets = [np.zeros_like(strategy) for strategy in strategies]  # positive parts
+        totals = [np.zeros_like(strategy) for strategy in strategies]  # of strategies, with weight t in round t
         yield Snapshot(0, dict(zip("xy", facts.uniform(mechanisms.replicates), strict=True)))
         best = _Best(problem, start)
         for t in range(1, plan.iterations + 1):
@@ -339,7 +341,8 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
         round."""
         check_facts(problem, plan.facts)
         x, y = problem.facts.uniform(mechanisms.replicates)
-        scores_x, scores_y, total_x, total_y = (np.zeros_like(v) for v in (x, y, x, y))
+        scores_x, scores_y = np.zeros_like(x), np.zeros_like(y)
+        total_x, total_y = np.zeros_like(x), np.zeros_like(y)
         yield Snapshot(0, {"x": x, "y": y})
         query = problem.payoffs(mechanisms.replicates)
         payoffs = np.empty(query.value.shape)  # (R, d_x, d_y)
@@ -349,7 +352,8 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
             payoffs[part] = batch.gaussian(query._replace(value=query.value[part]))
             lost[part] = ~(np.abs(payoffs[part]).max(axis=(1, 2)) < DIVERGED)  # "not below" is true of NaN, too
         payoffs[lost] = 0.0
-        status, seconds = divergence_status(lost), problem.facts.d_x * problem.facts.d_y * SECONDS_PER_PRODUCT
+        status = divergence_status(lost)
+        seconds = problem.facts.d_x * problem.facts.d_y * SECONDS_PER_PRODUCT  # of one replicate's product
         for t in range(1, plan.iterations + 1):
             total_x, total_y = total_x + x, total_y + y
             payoffs_of_x = compute_in_slices(_payoffs_of_x, seconds, payoffs, y)
@@ -390,7 +394,7 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         """Return a plan that spends one half of the budget on selections and the other on measurements: halves of ε
         under pure ε, where noise is Laplace, else of ρ or μ², where it is Gaussian."""
-        _needs_marginals(facts)
+        _require_marginals(facts)
         planning.refuse_without_privacy(budget, self.title)
         rounds = self.measured_queries
         half = budget.share(0.5, facts.released)  # of what earlier releases leave, so they are not subtracted again
@@ -430,10 +434,10 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
             else:
                 measured = mechanisms.gaussian(problem.answer(selected, "l2"), measure)
             lost |= ~(np.abs(measured) < DIVERGED)
-            numbers = np.arange(replicates)
-            error = np.where(lost, 0.0, measured - answers[numbers, selected])
+            each = np.arange(replicates)  # with `selected` the index of one entry in each replicate's row
+            error = np.where(lost, 0.0, measured - answers[each, selected])
             correction = np.zeros_like(answers)
-            correction[numbers, selected] = error / 2  # MWEM's step size
+            correction[each, selected] = error / 2  # MWEM's step size
             scores = scores + problem.transposed(correction)  # adds it in the cells that the query counts
             x = softmax(scores)
             total = total + x
@@ -459,7 +463,7 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         """Return the plan with one release of all tables, in the first round of the fit."""
-        _needs_marginals(facts)
+        _require_marginals(facts)
         # The ρ of one release on all rows.
         (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), m=facts.n, n=facts.n, prior=facts.released)
         event = Gaussian(math.sqrt(2 * rho))
@@ -501,7 +505,7 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
             yield Snapshot(t, {"x": x, "y": y}, {"fit_error": distance}, status=divergence_status(lost))
 
 
-def _needs_marginals(facts: GameFacts) -> None:
+def _require_marginals(facts: GameFacts) -> None:
     """Raise UserError unless the problem is synthetic data for marginal queries, the only one where x has a choice and
     reads no data."""
     if facts.oscillation_x > 0 or facts.d_x == 1:

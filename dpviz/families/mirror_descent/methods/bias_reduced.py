@@ -95,8 +95,9 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             if tau > 0
         }
         currency = budget.additive().currency or "rho"  # of the filter; "rho" for the type only: it has a currency
+        rounds = self.stop_level  # the largest number: every round reads a unit of rows at least
         # Prices, which add up, are in ε, ρ or μ²; the filter's cap and the worst case are in ε, ρ or μ.
-        draw_price, rounds = sum(price(event, currency) for event in allowed.values()), self.stop_level
+        draw_price = sum(price(event, currency) for event in allowed.values())
         # After 0..U rounds. Each but the first, which needs no data, makes at most the draws of level M, and one more.
         max_draws_so_far = np.minimum(max_draws, (2 ** (top_level + 1) + 1) * np.maximum(np.arange(-1, rounds), 0))
         return Plan.filtered(
@@ -119,7 +120,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             batch_size=np.full(rounds, float(unit) * theory.mean_batches(top_level)),
         )
 
-    def vertices(self, plan: Plan) -> float:
+    def played_vertices(self, plan: Plan) -> float:
         """Return the mean number of vertices in the four points at which the oracle takes gradients: the averages of
         2^(N+1), 2^N and 2^N draws, and one draw, so (4 E 2^N + 1)/4."""
         return theory.mean_batches(int(plan.resolved["level"])) + 0.25
@@ -166,7 +167,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
                 size = 2 ** int(levels[r, t - 1])  # 2^N
                 block = slice(int(used_units[r]) * unit, (int(used_units[r]) + size) * unit)
                 oracle_draws = [player_indices[i, : 2 * size] for player_indices in indices]
-                self._add(scores[r], oracle_draws, top_level, size, facts, block)
+                self._add_gradient(scores[r], oracle_draws, top_level, size, facts, block)
                 used_units[r] += size
             rounds_played[playing] += 1  # none is 0, as all replicates play round 1
             outputs = (released[0] / rounds_played, released[1] / rounds_played)
@@ -177,7 +178,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             if not active.any():
                 return
 
-    def _add(
+    def _add_gradient(
         self,
         scores: GradientSums,
         vertices: list[np.ndarray],

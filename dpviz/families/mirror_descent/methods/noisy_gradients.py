@@ -99,7 +99,8 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
             tau = self.relative_step * cap
         eta = 2 * facts.oscillation_x * tau / batch  # bounded range of a draw, which decides its cost
         events = (*[planning.selections(eta, draws) for _ in paid_rounds], planning.selections(eta, output_draws))
-        refreshed, ranges, paid_indices = np.zeros(rounds), np.zeros(rounds), [t - 1 for t in paid_rounds]
+        refreshed, ranges = np.zeros(rounds), np.zeros(rounds)  # entry t - 1 is of round t
+        paid_indices = [t - 1 for t in paid_rounds]
         refreshed[[0, *paid_indices]] = 1.0  # 1 in rounds with new draws, the free first one included
         ranges[[*paid_indices, rounds - 1]] = eta  # the output is drawn in the last round
         return Plan.fixed(
@@ -136,7 +137,7 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         )
         return rounds, setting.draws, setting.refresh, setting.output_draws, notes
 
-    def vertices(self, plan: Plan) -> float:
+    def played_vertices(self, plan: Plan) -> float:
         return plan.resolved["draws"]
 
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
@@ -157,11 +158,12 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
             )
         batch = int(plan.rows[0])  # B, the same in all rounds
         draws, output_draws = int(plan.resolved["draws"]), int(plan.resolved["output_draws"])
-        scores, events = GradientSums(problem, replicates), iter(plan.events)  # -Σ gradients, the utilities of draws
+        scores = GradientSums(problem, replicates)  # -Σ gradients, the utilities of draws
+        events = iter(plan.events)
         x, y = facts.uniform(replicates)
         past_scores: list[np.ndarray] = []  # of every round so far, (R, d) each; its weights are softmax(τ × scores)
-        # Sum of the weights of all rounds so far, and the average of the vertices drawn last.
-        weight_sum, vertices, with_internal = np.zeros_like(x), x, self.has_internal(facts)
+        weight_sum = np.zeros_like(x)  # of all rounds so far
+        vertices, with_internal = x, self.has_internal(facts)  # vertices: the average of those drawn last
         yield Snapshot(0, {"x": x, "y": y}, internal={"x": x, "y": y} if with_internal else {})
         for t in range(1, plan.iterations + 1):
             tau = float(plan.schedule["step_size_x"][t - 1])

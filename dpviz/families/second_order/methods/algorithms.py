@@ -204,7 +204,7 @@ class Descent(NonconvexMethod):
     )
 
     @property
-    def look(self) -> tuple[int, int]:
+    def line_style(self) -> tuple[int, int]:
         """Hue and dash of the method's lines, as indices; without a test of curvature both are others."""
         return (3, 2) if self.curvature == "never" else (self.hue, int(self.phases != "one"))
 
