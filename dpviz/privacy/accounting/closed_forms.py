@@ -73,9 +73,9 @@ def _wide_gdp_logdelta(mu: float, epsilon: Floats) -> Floats:
 def _narrow_gdp_logdelta(mu: float, epsilon: Floats) -> Floats:
     """Return ln δ(ε) for ε ≥ 0 and small μ.
 
-    The two terms of δ(ε) then are equal up to a factor 1 - O(μ²/ε), so their difference is computed as an integral:
-    with x = ε/μ - μ/2 and Mills' ratio M(t) = (1 - Φ(t))/φ(t), it is φ(x) (M(x) - M(x + μ)), as e^ε φ(x + μ) = φ(x),
-    and so φ(x) ∫ (1 - t M(t)) dt over [x, x + μ].
+    The two terms of δ(ε) = Φ(-x) - e^ε Φ(-x - μ), with x = ε/μ - μ/2, then are equal up to a factor 1 - O(μ²/ε), so
+    their difference is computed as an integral: with Mills' ratio M(t) = Φ(-t)/φ(t) = √(π/2) erfcx(t/√2) it is
+    φ(x) (M(x) - M(x + μ)), as e^ε φ(x + μ) = φ(x), and so φ(x) ∫ (1 - t M(t)) dt over [x, x + μ].
     """
     x = epsilon / mu - mu / 2
     t = x[..., None] + mu * NODES
