@@ -384,9 +384,9 @@ class Audit:
     def stream(self) -> Iterator[Progress]:
         """Run the audit, yielding its state after every block of runs; closing the stream stops it.
 
-        A world is one of the data sets, 0 for D and 1 for D'. A score compares a run with its replay, which gets the same
-        outputs on another data set (see `scores`). Raises UserError for a user's method that acts on random numbers other
-        than those of the mechanisms, as no replay would be like its run.
+        A world is one of the data sets, 0 for D and 1 for D'. A score compares a run with its replay, which gets the
+        same outputs on another data set (see `scores`). Raises UserError for a user's method that acts on random
+        numbers other than those of the mechanisms, as no replay would be like its run.
         """
         seed, pair = seed_or_random(self.seed), self.case.neighbours
         if not pair.alike and any(draws_batch(event) for event in _events(self.plan)):

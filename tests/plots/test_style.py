@@ -1,11 +1,14 @@
 from itertools import product
 
+import plotly.graph_objects as go
 import pytest
 
 from dpviz.experiments.experiment import Arm
 from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov, presets
 from dpviz.families.mirror_descent import presets as mirror_presets
 from dpviz.plots import displayed
+from dpviz.plots.elements import style
+from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.style import DASHES, DOTS, NOT_PRIVATE, PALETTE, PLOT_CONFIG, arm_styles
 from dpviz.privacy.budgets import NoPrivacy, PureDP
 from dpviz.problems.games.group_loss import GroupLoss
@@ -88,3 +91,12 @@ def test_figures_are_never_offered_to_a_third_party() -> None:
     assert PLOT_CONFIG["showSendToCloud"] is False
     assert "showSendToCloud: false" in components.asset_text("served/plot.js")
     assert '"showSendToCloud": false' in displayed.html(PureDP(epsilon=1.0))
+
+
+def test_the_condition_of_private_curves_is_in_the_frame_once_though_it_wraps() -> None:
+    condition = "private if known beforehand and the seed stays secret"
+    for mark in (condition, f"not private: NAG, no privacy; {condition}", False):
+        figure = go.Figure({"layout": style.layout(Axes("x", "y"), not_private=mark)})
+        style.say_condition(figure, condition)
+        (note,) = figure.layout.annotations
+        assert condition in note.text.replace("<br>", " ") and max(map(len, note.text.split("<br>"))) <= 48

@@ -123,8 +123,9 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         return point - step * gradient
 
     def bound_factors(self, facts: SmoothFacts, steps: theory.Steps) -> theory.BoundFactors | None:
-        """Return the error bound of this method for all numbers of steps at once; None where none is known. By default
-        it is Nesterov's bound."""
+        """Return the factors of this method's error bound, which need only the noise of each step to become the bound
+        for all numbers of steps at once; None where no bound is known. By default they are those of Nesterov's bound.
+        """
         return theory.nesterov_factors(steps, facts.strong_convexity, facts.smoothness, facts.lyapunov)
 
     # ------------------------------------------------------------------------------------------------------- plan, run

@@ -35,8 +35,8 @@ class PosteriorSlice:
 
 
 def slice_along(problem: TuningProblem, method: Gibo, iterates: np.ndarray, coordinate: int) -> PosteriorSlice:
-    """Compute the mean loss along a coordinate through the last of the iterates (k, d), with the posterior in the step
-    from there.
+    """Compute the mean loss along a coordinate through the last of the iterates (k, d), with the posterior of the
+    Gaussian process in the step that leads on from there.
 
     It is a diagnostic: it takes trainings at N evaluated points and `POINTS` points of the curve, and reads the users'
     losses without observation noise.
@@ -45,7 +45,8 @@ def slice_along(problem: TuningProblem, method: Gibo, iterates: np.ndarray, coor
     evaluated, n_new = EvaluatedPoints(batches.surrogate, np.empty((0, problem.facts.d))), 0  # none yet
     for theta in iterates:
         trial = batches.next_batch(evaluated, theta)
-        evaluated, n_new = trial.evaluated.latest(batches.window), len(trial.points)  # old points and new ones
+        evaluated = trial.evaluated.latest(batches.window)  # with the points of this step, which are the last ones
+        n_new = len(trial.points)
     low, high = problem.facts.box
     coordinates = np.linspace(low[coordinate], high[coordinate], POINTS)
     line = np.tile(iterates[-1], (POINTS, 1))

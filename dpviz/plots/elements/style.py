@@ -177,10 +177,12 @@ def mark_text(not_private: bool | str) -> str:
 
 
 def say_condition(figure: go.Figure, condition: str) -> None:
-    """Write into the frame of a figure, in place, that its curves are private only on a condition, unless a text there
-    says so already."""
-    if not any(condition in (note.text or "") for note in figure.layout.annotations):
-        figure.add_annotation(_NOT_PRIVATE | {"text": mark_text(condition)})
+    """Write into the frame of a figure, in place, that its curves are private only on a condition, a `Privacy` such as
+    "private if known beforehand", unless a text there says so already."""
+    texts = [(note.text or "").replace("<br>", " ") for note in figure.layout.annotations]  # without their line breaks
+    if not any(condition in text for text in texts):
+        lines = wrap(mark_text(condition), FRAME_LETTERS)
+        figure.add_annotation(_NOT_PRIVATE | {"text": "<br>".join(lines)})
 
 
 def top_margin(notes: Sequence[str], title: str = "") -> int:

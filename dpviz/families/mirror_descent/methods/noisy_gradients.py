@@ -310,7 +310,8 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         batch = planning.batch_size(facts, rounds, self.batching)
         is_single_pass = self.batching == "single"
         uses = 1 if is_single_pass else rounds  # of every row: in a single pass it is in one block only
-        # The ρ of each of `uses` equal releases on all rows.
+        # The ρ of each of these equal releases; the row is certainly in them (m = n). The size of a block enters by the
+        # sensitivities below.
         rho = calibration.calibrate_gaussian(budget, np.ones(uses), m=facts.n, n=facts.n, prior=facts.released)[0]
         # L2 sensitivities of both gradients: one row moves each of the d coordinates by up to `change` / batch.
         changes = (facts.change_x * math.sqrt(facts.d_x) / batch, facts.change_y * math.sqrt(facts.d_y) / batch)
