@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 
 from dpviz.datasets.uploads.files import TableFile
 from dpviz.execution.increments import add_increment
-from dpviz.experiments.task import OURS, TOO_LARGE, Cell, OnProgress, Outcome, StopSignal, execute, numbered
+from dpviz.experiments.task import OURS, TOO_LARGE, Cell, OnProgress, Outcome, StopSignal, execute, progress_of_cell
 from dpviz.experiments.trace import Trace
 from dpviz.processes import Child, ProcessEnded, pack, unpack
 
@@ -274,7 +274,7 @@ class SlotExecutor:
         """
         outcomes: SimpleQueue[tuple[int, Outcome]] = SimpleQueue()
         turns = [
-            _Turn(number, cell, stopping, numbered(on_progress, number), self._allowance, outcomes, self._short)
+            _Turn(number, cell, stopping, progress_of_cell(on_progress, number), self._allowance, outcomes, self._short)
             for number, cell in enumerate(cells)
         ]
         n_missing, self._stopping = len(turns), stopping

@@ -357,7 +357,7 @@ class Experiment(Displayed, Specification):
         arms = tuple(arm for arm in self.arms if arm.label in plans)
         return Planned(self.replaced(arms=arms) if arms else None, plans, refused)
 
-    def release(self, arm: Arm) -> str:
+    def released_settings(self, arm: Arm) -> str:
         """Return all settings that an arm's releases depend on, as one text: algorithm, budget and problem.
 
         The label and the number of replicates are no part of it. Together with the seed it determines the noise.
@@ -422,9 +422,9 @@ class Experiment(Displayed, Specification):
             the stream does: the last states are recorded.
 
         Results do not depend on the order of the arms: each has a ledger and random streams to itself, which follow
-        from the seed and from the text of `release`. Public choices for a whole run, such as its starting point, follow
-        from the seed and the problem, and are the same for all arms. Without a seed, all randomness comes from the
-        operating system.
+        from the seed and from its `released_settings`. Public choices for a whole run, such as its starting point,
+        follow from the seed and the problem, and are the same for all arms. Without a seed, all randomness comes from
+        the operating system.
         """
         plans = self.plans()
         loading = Step(label="", snapshot=BEFORE, trace=Trace({}), progress=0.0)
@@ -568,7 +568,7 @@ class _Run:
         self._expensive_grid = set(sparse_grid.tolist()) if has_expensive else self._grid
         ledger = Ledger(plan.terms, experiment.replicates)
         # Texts that select the random streams: of the arm's noise, and of public choices, which are equal for all arms.
-        release, compared = experiment.release(arm), experiment.problem.to_json()
+        release, compared = experiment.released_settings(arm), experiment.problem.to_json()
         self._mechanisms = Mechanisms(ledger, seed, release=release, compared=compared)
         # With a copy of its own, a method that changes the problem's queries changes those of no other method.
         self._snapshots = arm.algorithm.run(copy(problem), plan, self._mechanisms)
@@ -598,7 +598,7 @@ class _Run:
         self.latest = snapshot
         if snapshot.iteration > self.iteration:  # a method may yield the same one again inside a step
             self.iteration, self._is_recorded = snapshot.iteration, False
-            self._arm_trace.follow(snapshot)  # which replicates have stopped
+            self._arm_trace.update_stops(snapshot)  # which replicates have stopped
             if snapshot.iteration in self._grid:
                 self._record(snapshot, expensive=snapshot.iteration in self._expensive_grid)
         self.seconds += self._clock() - record_start

@@ -353,7 +353,7 @@ def privacy_of(private: bool, condition: Condition) -> Privacy:
     return _BY_CONDITION[bool(condition.read), condition.seeded] if private else "not private"
 
 
-def conditional(status: str) -> bool:
+def is_conditional(status: str) -> bool:
     """Return whether a `Privacy` is one of the three that hold on a condition only."""
     return status in set(_BY_CONDITION.values()) - {"private"}
 

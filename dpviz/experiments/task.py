@@ -137,12 +137,12 @@ class SerialExecutor:
         """Run the cells as `Executor.run` describes, in their order."""
         remaining = self.max_seconds
         for number, cell in enumerate(cells):
-            outcome = execute(cell, stopping, numbered(on_progress, number), remaining)
+            outcome = execute(cell, stopping, progress_of_cell(on_progress, number), remaining)
             remaining -= outcome.seconds
             yield number, outcome
 
 
-def numbered(on_progress: OnProgress | None, number: int) -> Callable[[Trace | None, float], None]:
+def progress_of_cell(on_progress: OnProgress | None, number: int) -> Callable[[Trace | None, float], None]:
     """Return a callback (trace, progress) of the cell `number`, which calls `on_progress`, if any, with this number."""
     return lambda trace, progress: None if on_progress is None else on_progress(number, trace, progress)
 
@@ -176,7 +176,7 @@ def execute(
     on_progress(None, 0.0)
     start, running = time.thread_time(), _Running(cell, stopping, on_progress, max_seconds)
     try:
-        state, message = running.all_arms(), ""
+        state, message = running.run_all_arms(), ""
     except UserError as error:
         state, message = "failed", error.sentence
     except MemoryError:
@@ -213,7 +213,7 @@ class _Running:
         self.left_out: dict[str, str] = {}
         self.elsewhere = 0.0  # seconds of computing time of other processes
 
-    def all_arms(self) -> Ending:
+    def run_all_arms(self) -> Ending:
         """Run the cell; return how it ended.
 
         If an arm raises UserError during the run and only the last records are kept, every arm is run again by itself,

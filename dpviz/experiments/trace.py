@@ -163,7 +163,7 @@ class ArmTrace:
             spent=self.spent[-1:],
         )
 
-    def follow(self, snapshot: Snapshot) -> None:
+    def update_stops(self, snapshot: Snapshot) -> None:
         """Update `stopped_at` from a snapshot, whether or not that is recorded."""
         if snapshot.active is None:
             return

@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from dpviz.experiments.plan import conditional
+from dpviz.experiments.plan import is_conditional
 from dpviz.exports.spreadsheets import as_csv
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.labels import compact
@@ -25,7 +25,7 @@ def show(chart: Chart, key: str, group: str = "", leads: components.Leads | None
 
     key : of the chart on the page. group, leads : as in `show_captioned`.
     """
-    if conditional(chart.provenance):  # private on a condition, which is then drawn in the figure
+    if is_conditional(chart.provenance):  # private on a condition, which is then drawn in the figure
         say_condition(chart.figure, chart.provenance)
     with explain.heading(with_subscripts(chart.heading)):
         badge_and_csv(chart, key)

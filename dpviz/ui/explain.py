@@ -15,7 +15,7 @@ from streamlit.delta_generator import DeltaGenerator
 from dpviz import resources
 from dpviz.datasets.uploads.limits import quote_name
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.plan import Privacy, conditional
+from dpviz.experiments.plan import Privacy, is_conditional
 from dpviz.numbers import short
 from dpviz.plots.elements.chart import SETTINGS_ONLY as SETTINGS_ONLY
 from dpviz.problems.base import ProblemSpecification
@@ -37,7 +37,7 @@ def privacy_badge(status: Privacy | Literal["partly private"], help: str | None 
     icon = "visibility"
     if status == "private":
         icon = "lock"
-    elif conditional(status):
+    elif is_conditional(status):
         icon = "lock_open"
     st.badge(status, icon=f":material/{icon}:", color="green" if status == "private" else "orange", help=help)
 

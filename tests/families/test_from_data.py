@@ -36,7 +36,7 @@ from dpviz.datasets.uploads.from_data import Mark, mark_phrases
 from dpviz.execution.increments import Sender, add_increment
 from dpviz.experiments import results
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.plan import conditional
+from dpviz.experiments.plan import is_conditional
 from dpviz.experiments.results import final_table
 from dpviz.experiments.summary import summary
 from dpviz.experiments.trace import Trace
@@ -283,7 +283,7 @@ def test_nothing_of_such_a_run_is_called_private(
     experiment, trace = ran(family, problem, budget, tables)
     plans, visible = experiment.plans(), trace.visible(False)
     assert visible.arm_traces and {lane.privacy for lane in visible.arm_traces.values()} == {experiment.privacy}
-    assert conditional(experiment.privacy) and "known beforehand" in experiment.privacy
+    assert is_conditional(experiment.privacy) and "known beforehand" in experiment.privacy
     assert not visible.to_frame()["released"].any()
     assert bool(visible.metrics) == any(arm.algorithm.metrics for arm in experiment.arms)
     assert all(

@@ -500,7 +500,7 @@ AT_LARGEST = instead(
 UNCLIPPED_USERS = instead(tuning, "clipped_sum", lambda _: lambda rows, clip: (np.nan_to_num(rows).sum(axis=0), 0))
 ALIKE = both(
     instead(ValueProblem, "gradient_change", alike),
-    instead(Layout, "drawn_sizes", lambda _: lambda self, mix: self.sizes.astype(int)),
+    instead(Layout, "drawn_sizes", lambda _: lambda self, positions: self.sizes.astype(int)),
 )
 
 

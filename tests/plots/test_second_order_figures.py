@@ -45,7 +45,7 @@ def trace() -> Trace:
             },
             active=np.array(active[t]),
         )
-        found.arm_traces["A"].follow(snapshot)
+        found.arm_traces["A"].update_stops(snapshot)
         found.arm_traces["A"].append(snapshot, {}, 0.0)
     return found
 

@@ -36,23 +36,23 @@ class ConversionState:
 
     layout : epochs, batches, longest move and the learner's step size. start : (R, d) x₀.
     fresh_start : True if the learner forgets its last move between epochs.
-    mix : (R, K T) uniform numbers s, the position of each step's point in its move.
-    last : (R,) the step after which each replicate stops; None if all take part to the end.
+    positions : (R, K T) uniform numbers s, the position of each step's point in its move.
+    last_step : (R,) the step after which each replicate stops; None if all take part to the end.
 
     Attributes, all over R replicates: x, move : (R, d) x and Δ. point, previous : (R, d) the points w of this step and
     of the step before. total : (R, d) sum of the points of this epoch so far. output : (R, d) average of the points of
-    the last whole epoch; x₀ before. lost : True for those that have diverged. active : True for those that take part in
+    the last whole epoch; x₀ before. diverged : True for those that did. active : True for those that take part in
     further steps. used, evaluations : rows and function values used so far. norm : ‖g_t‖ of the last noisy gradient.
     """
 
     def __init__(
-        self, start: np.ndarray, layout: Layout, fresh_start: bool, mix: np.ndarray, last: np.ndarray | None
+        self, start: np.ndarray, layout: Layout, fresh_start: bool, positions: np.ndarray, last_step: np.ndarray | None
     ) -> None:
-        self.layout, self.fresh_start, self.mix, self.last = layout, fresh_start, mix, last
+        self.layout, self.fresh_start, self.positions, self.last_step = layout, fresh_start, positions, last_step
         self.x, self.move = start.copy(), np.zeros_like(start)
         self.point, self.previous = start.copy(), start.copy()
         self.total, self.output = np.zeros_like(start), start.copy()
-        self.lost, self.active = np.zeros(len(start), dtype=bool), np.ones(len(start), dtype=bool)
+        self.diverged, self.active = np.zeros(len(start), dtype=bool), np.ones(len(start), dtype=bool)
         self.used, self.evaluations = np.zeros(len(start)), np.zeros(len(start))
         self.norm = np.full(len(start), np.nan)
 
@@ -65,7 +65,7 @@ class ConversionState:
             if self.fresh_start:
                 self.move = np.zeros_like(self.x)
         self.previous = self.point
-        self.point = self.x + self.mix[:, t - 1, None] * self.move
+        self.point = self.x + self.positions[:, t - 1, None] * self.move
         self.x = self.x + self.move
         self.total = self.total + self.point
         return replicates
@@ -79,7 +79,7 @@ class ConversionState:
         # Snapshots hold the old arrays of these three, so copies are changed.
         self.norm, self.used, self.evaluations = self.norm.copy(), self.used.copy(), self.evaluations.copy()
         diverges = ~(np.abs(gradient).max(axis=1) < DIVERGED)  # true for nan, too
-        self.lost[replicates[diverges]] = True
+        self.diverged[replicates[diverges]] = True
         gradient = np.where(diverges[:, None], 0.0, gradient)
         self.norm[replicates] = np.linalg.norm(gradient, axis=1)
         self.used[replicates] += size
@@ -88,22 +88,23 @@ class ConversionState:
         excess = np.linalg.norm(new_move, axis=1, keepdims=True) / self.layout.move  # above 1: it is too long
         move = np.zeros_like(self.move)  # replicates that take no part any more stay where they are
         move[replicates] = new_move / np.maximum(1.0, excess)
-        self.move = np.where(self.lost[:, None], 0.0, move)
+        self.move = np.where(self.diverged[:, None], 0.0, move)
         if self.layout.ends(t):
-            is_valid = self.active & ~self.lost
+            is_valid = self.active & ~self.diverged
             self.output = np.where(is_valid[:, None], self.total / self.layout.length, self.output)
-        if self.last is not None:
-            self.active = self.active & (t < self.last) & ~self.lost
+        if self.last_step is not None:
+            self.active = self.active & (t < self.last_step) & ~self.diverged
 
     def snapshot(self, t: int) -> Snapshot:
         """Return the snapshot of all replicates after step t; t = 0 is the start."""
         released = {ROWS_USED.name: self.used, EVALUATIONS.name: self.evaluations, NOISY_NORM.name: self.norm}
-        if self.last is None:
-            return Snapshot(t, {"x": self.output}, released, status=divergence_status(self.lost))
+        if self.last_step is None:
+            return Snapshot(t, {"x": self.output}, released, status=divergence_status(self.diverged))
         status: list[Status] = []
-        for is_lost, is_active in zip(self.lost.tolist(), self.active.tolist(), strict=True):
-            unless_lost: Status = "running" if is_active else "exhausted"  # the latter after the epoch that it returns
-            status.append("diverged" if is_lost else unless_lost)
+        for has_diverged, is_active in zip(self.diverged.tolist(), self.active.tolist(), strict=True):
+            # A replicate is exhausted after the epoch that it returns.
+            unless_diverged: Status = "running" if is_active else "exhausted"
+            status.append("diverged" if has_diverged else unless_diverged)
         return Snapshot(t, {"x": self.output}, released, active=self.active, status=tuple(status))
 
 
@@ -300,15 +301,17 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
         check_facts(problem, plan.facts)
         layout, generators = self.layout(problem.facts), mechanisms.public
         if layout.follows:  # positions set the sizes of batches, which must be the same for all replicates
-            mix = np.tile(mechanisms.shared.random(layout.steps), (len(generators), 1))
+            positions = np.tile(mechanisms.shared.random(layout.steps), (len(generators), 1))
         else:
-            mix = np.array([generator.random(layout.steps) for generator in generators])
-        sizes = layout.drawn_sizes(mix[0])  # those of all replicates
-        last = None
+            positions = np.array([generator.random(layout.steps) for generator in generators])
+        sizes = layout.drawn_sizes(positions[0])  # those of all replicates
+        last_step = None
         if self.one_epoch:  # `common` generators draw the same for all methods that are compared
             epoch_returned = np.array([generator.integers(1, layout.epochs + 1) for generator in mechanisms.common])
-            last = layout.length * epoch_returned  # (R,) the step after which each replicate stops
-        path = ConversionState(problem.facts.starting_point(mechanisms.replicates), layout, self.fresh_start, mix, last)
+            last_step = layout.length * epoch_returned  # (R,) the step after which each replicate stops
+        path = ConversionState(
+            problem.facts.starting_point(mechanisms.replicates), layout, self.fresh_start, positions, last_step
+        )
         yield path.snapshot(0)
         estimate = self._oracle(problem, plan, layout, sizes, mechanisms)
         evaluations = self.evaluations(layout)

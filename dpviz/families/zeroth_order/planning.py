@@ -48,16 +48,16 @@ class Layout:
         row on average."""
         return self.per_step(self.first, self.batch + (0.5 if self.follows else 0.0))
 
-    def drawn_sizes(self, mix: np.ndarray) -> np.ndarray:
+    def drawn_sizes(self, positions: np.ndarray) -> np.ndarray:
         """Return (K T,) the number of rows of every step of a run.
 
-        mix : (K T,) the position of each step's point in its move, in [0, 1]. It is public, and drawn before any row is
+        positions : (K T,) of each step's point in its move, in [0, 1]. They are public, and drawn before any row is
             read, so that batches that follow the moves have public sizes.
         """
         if not self.follows:
             return self.sizes.astype(int)  # whole numbers already, stored as floats
         # Largest distance from the point before, in units of D: the rest of the last move and the part of this one.
-        distance = 1 + mix - np.roll(mix, 1)
+        distance = 1 + positions - np.roll(positions, 1)
         later = np.maximum(1, np.ceil(self.batch * distance)).astype(int)
         return np.where(np.arange(self.steps) % self.length == 0, self.first, later)
 

@@ -268,7 +268,7 @@ class Bound:
         return self.travel + self.regret + self.oracle
 
 
-def _travel(setting: Setting, length: int, epochs: int, move: float) -> float:
+def _travel_term(setting: Setting, length: int, epochs: int, move: float) -> float:
     """Return the first term of the bound: the decrease that is possible, divided by the length of the path, D K T."""
     bias = smoothing_bias(setting.d, setting.lipschitz, setting.radius)
     return (setting.gap + bias) / (move * epochs * length)
@@ -294,7 +294,10 @@ def reduced_bound(
     # Step t adds up t - 1 changes: (T - 1)/2 in the mean over the steps.
     error = math.sqrt(first_variance + (length - 1) / 2 * change_variance_of_step + noise)
     return Bound(
-        travel=_travel(s, length, epochs, move), regret=(L + error) / math.sqrt(length), oracle=2 * error, error=error
+        travel=_travel_term(s, length, epochs, move),
+        regret=(L + error) / math.sqrt(length),
+        oracle=2 * error,
+        error=error,
     )
 
 
@@ -308,7 +311,7 @@ def naive_bound(setting: Setting, length: int, epochs: int, batch: int, move: fl
     sensitivity, _ = s.changes(batch, batch, move)
     squared_error = slope_variance(s.kind, s.count, d, L) / batch + d * (sensitivity / s.mu) ** 2
     return Bound(
-        travel=_travel(s, length, epochs, move),
+        travel=_travel_term(s, length, epochs, move),
         regret=math.sqrt(L**2 + squared_error) / math.sqrt(length),
         oracle=math.sqrt(squared_error) / math.sqrt(length),
         error=math.sqrt(squared_error),

@@ -16,7 +16,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.experiments.experiment import Arm
-from dpviz.experiments.plan import Privacy, conditional, weakest_privacy
+from dpviz.experiments.plan import Privacy, is_conditional, weakest_privacy
 from dpviz.plots.elements.axes import Axes, Range, axis
 
 # Hues with a contrast of at least 3:1 on the light and on the dark page, distinct for colour-blind readers.
@@ -165,7 +165,7 @@ def privacy_mark(curves: Mapping[str, Privacy]) -> bool | str:
     texts = []
     if names:
         texts.append(f"not private: {'; '.join(names)}")
-    conditions = [status for status in curves.values() if conditional(status)]
+    conditions = [status for status in curves.values() if is_conditional(status)]
     if conditions:
         texts.append(weakest_privacy(conditions))
     return "; ".join(texts)
