@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes, Range, axis
-from dpviz.plots.elements.labels import NAME, fits, label_annotations, margin, min_frame_width
+from dpviz.plots.elements.labels import HIDDEN_LEGEND, NAME, fits, label_annotations, margin, min_frame_width
 from dpviz.plots.elements.lines import Line, Scale, line_ends
 from dpviz.plots.elements.style import ArmStyle
 
@@ -77,7 +77,8 @@ def same_axes(figure: go.Figure, picture: Drawn) -> bool:
 def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Figure:
     """Return a figure with the lines of those pinned pictures that have its axes.
 
-    The vertical range grows to hold them, and their labels are at their ends, as far as there is room.
+    The vertical range grows to hold them, and their labels are at their ends, as far as there is room. A legend names
+    only those whose hue is that of no method in the figure.
 
     pinned : pictures with their names. Of each picture only the lines of methods that the figure shows are drawn, or
         all if the figure shows none of its methods.
@@ -93,7 +94,9 @@ def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Fi
     result = go.Figure(figure)
     has_labels = any(shape.name == NAME for shape in figure.layout.shapes)
     count = len(result.data)
-    result.add_traces([_trace(name, line) for name, line in pinned_lines])
+    traces = [_trace(name, line, not figure_methods.intersection(line.names)) for name, line in pinned_lines]
+    result.add_traces(traces)
+    result.update_layout({HIDDEN_LEGEND: {"visible": False}})
     # Pinned lines are beneath the figure's lines, and above its contours, which are the first traces.
     contours = sum(trace.type == "contour" for trace in result.data)
     result.data = (*result.data[:contours], *result.data[count:], *result.data[contours:count])
@@ -102,7 +105,7 @@ def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Fi
         if has_labels:
             _label(result, pinned_lines, y_range)
         elif result.layout.showlegend:  # with their names, two in a row of 20 pixels
-            result.layout.height += 20 * math.ceil(len(pinned_lines) / 2)
+            result.layout.height += 20 * math.ceil(sum("legend" not in trace for trace in traces) / 2)
     if any(picture.not_private for _, picture in matches):  # a mark that names curves would be incomplete now
         other_notes = (note for note in result.layout.annotations if note.name != "not private")
         marks = style.layout(Axes("", ""), not_private=True)["annotations"]  # the mark alone
@@ -134,20 +137,25 @@ def _title(name: str, line: PinnedLine) -> str:
     return f"{name}: {methods}"
 
 
-def _trace(name: str, line: PinnedLine) -> dict[str, Any]:
+def _trace(name: str, line: PinnedLine, in_legend: bool) -> dict[str, Any]:
+    legend = {} if in_legend else {"legend": HIDDEN_LEGEND}
     marker = {"marker": {"color": line.color, "symbol": _EMPTY, "size": 9}} if line.dots else {}
-    return marker | {
-        "type": "scatter",
-        "mode": "markers" if line.dots else "lines",
-        "x": line.x,
-        "y": line.y,
-        "name": html.escape(_title(name, line), quote=False),
-        "line": {"color": line.color, "dash": _DASH, "width": 2},
-        "opacity": OPACITY,
-        "showlegend": True,
-        "legendrank": 1001,  # after the figure's own lines
-        "hoverinfo": "skip",
-    }
+    return (
+        marker
+        | legend
+        | {
+            "type": "scatter",
+            "mode": "markers" if line.dots else "lines",
+            "x": line.x,
+            "y": line.y,
+            "name": html.escape(_title(name, line), quote=False),
+            "line": {"color": line.color, "dash": _DASH, "width": 2},
+            "opacity": OPACITY,
+            "showlegend": True,
+            "legendrank": 1001,  # after the figure's own lines
+            "hoverinfo": "skip",
+        }
+    )
 
 
 def _grow(figure: go.Figure, pinned_lines: Sequence[np.ndarray]) -> Range:

@@ -159,6 +159,28 @@ def test_nothing_is_cut_or_covered_in_any_window(visit: Visit, name: str) -> Non
             assert page.locator(".stMain").evaluate("node => node.scrollHeight - node.clientHeight") <= 0, at
 
 
+@pytest.mark.parametrize(
+    "address",
+    [  # a long guarantee; many lines to compare with; a caption of three lines; a picture with a legend on a phone
+        "/accelerated?preset=figure-4-batches-of-1000",
+        "/mirror_descent?preset=a-thousand-strategies",
+        "/second_order?preset=the-papers-loose-targets-honestly",
+        "/accelerated?preset=six-methods-one-budget",
+    ],
+)
+def test_a_preset_fits_the_screen_of_a_desk_and_its_picture_that_of_a_phone(visit: Visit, address: str) -> None:
+    page = visit(address, viewport=SIZES[0][1])
+    done(page)
+    expect(page.get_by_text("Its lines are being computed.")).to_have_count(0)
+    assert page.locator(".stMain").evaluate("node => node.scrollHeight - node.clientHeight") <= 0
+    page.set_viewport_size(PHONE)
+    ready(page)
+    page.wait_for_function(WHOLE)
+    assert page.locator(".stMainBlockContainer").evaluate("node => node.scrollHeight") <= HIGHEST["dark"]
+    picture = page.locator(PICTURE).first.bounding_box()
+    assert picture is not None and picture["y"] + picture["height"] <= PHONE["height"]
+
+
 def test_a_slider_says_its_name_its_value_and_its_range(visit: Visit) -> None:
     page = visit("/accelerated?accel_follow=false")
     slider = page.get_by_role("slider", name="Privacy budget ε", exact=True)
