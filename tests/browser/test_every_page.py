@@ -181,6 +181,14 @@ def test_a_preset_fits_the_screen_of_a_desk_and_its_picture_that_of_a_phone(visi
     assert picture is not None and picture["y"] + picture["height"] <= PHONE["height"]
 
 
+def test_an_audit_that_finds_two_faults_fits_a_desk(visit: Visit) -> None:
+    query = urlencode({"audit_family": "Broken on purpose", "audit_mistake": "Laplace noise from the L2 norm"})
+    page = visit(f"/audit?{query}", viewport=DESK)
+    computed(page, "audit")
+    expect(page.get_by_text("NOT AS DECLARED")).to_be_visible()
+    assert page.locator(".stMainBlockContainer").evaluate("node => node.scrollHeight") <= HIGHEST["light"]
+
+
 def test_a_slider_says_its_name_its_value_and_its_range(visit: Visit) -> None:
     page = visit("/accelerated?accel_follow=false")
     slider = page.get_by_role("slider", name="Privacy budget ε", exact=True)
