@@ -96,7 +96,7 @@ SECTIONS = {
     "budget_planner": ["Solve for", "What it is worth", "Accounting", "Split a budget", BACKGROUND],
     "compare": ["Final numbers", "What is set differently", "What they cost together"],
 }
-LOW = {*FAMILY_NAMES, "audit", "compare"}  # pages that are no higher
+LOW = {*FAMILY_NAMES, "audit", "compare", "compare_pins"}  # pages that are no higher
 TALLEST = 8000  # pixels of a picture
 # Not yet: on a telephone, words in the chart of a gradient's signal (Private tuning, Results) meet a label.
 NOT_YET = ("bayesian_optimization", "dark", RESULTS)
