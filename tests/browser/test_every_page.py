@@ -185,7 +185,7 @@ def test_an_audit_that_finds_two_faults_fits_a_desk(visit: Visit) -> None:
     query = urlencode({"audit_family": "Broken on purpose", "audit_mistake": "Laplace noise from the L2 norm"})
     page = visit(f"/audit?{query}", viewport=DESK)
     computed(page, "audit")
-    expect(page.get_by_text("NOT AS DECLARED")).to_be_visible()
+    expect(page.get_by_text("NOT AS DECLARED", exact=True)).to_be_visible()
     assert page.locator(".stMainBlockContainer").evaluate("node => node.scrollHeight") <= HIGHEST["light"]
 
 
