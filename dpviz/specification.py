@@ -234,6 +234,8 @@ class Specification(BaseModel):
     def _subclass_by_kind(cls, value: Any, handler: Any) -> Any:
         """Validate a mapping with a "kind" as an instance of the class that is registered under it, so that a field may
         be annotated with an abstract class, such as Budget. Other values are validated as usual, by `handler`."""
+        if isinstance(value, dict) and not all(isinstance(name, str) for name in value):
+            raise ValueError("the name of a setting must be a text")
         if not (isinstance(value, dict) and "kind" in value):
             # For an abstract class a mapping must say which class is meant.
             if isinstance(value, dict) and (inspect.isabstract(cls) or cls is Specification):
@@ -352,7 +354,8 @@ def kind_named(kind: str) -> type[Specification]:
     if kind not in _kinds:
         _import_foreign_modules()
     if kind not in _kinds:
-        raise ValueError(f"unknown kind {kind!r}.{did_you_mean(kind, _kinds)}".removesuffix("."))
+        hint = did_you_mean(kind, _kinds)
+        raise ValueError(f"unknown kind {kind!r}{f' ({hint.strip()})' if hint else ''}")
     return _kinds[kind]
 
 
@@ -424,10 +427,14 @@ _EXPECTED = {
     "finite_number": "a finite number",
     "float_parsing": "a number",
     "float_type": "a number",
+    "greater_than_equal": "at least {ge:,}",
     "int_from_float": "a whole number",
     "int_parsing": "a whole number",
     "int_type": "a whole number",
+    "less_than_equal": "at most {le:,}",
+    "literal_error": "{expected}",
     "model_type": "{class_name}",
+    "string_pattern_mismatch": "a text like {pattern}",
     "string_too_short": "a longer text",
     "string_too_long": "a text of at most {max_length} letters",
     "string_type": "a text",

@@ -342,6 +342,9 @@ def test_a_sweep_by_the_name_of_its_setting_is_that_by_its_fields() -> None:
     short = dpviz.Sweep(SMALL, epsilon=(2, 0.5))
     assert short == Sweep(experiment=SMALL, fields=("budget.epsilon",), values=(0.5, 2.0), metric="objective_gap")
     assert short.run().axis == ("Privacy budget ε", "ε", True)
+    for problem, address in ((dpviz.Quadratic(), "problem.rows"), (dpviz.LogisticRegression(), "problem.data.rows")):
+        grid = dpviz.Sweep(SMALL.replaced(problem=problem), epsilon=(0.5, 1), rows=(100, 200))
+        assert grid.second is not None and grid.second.fields == (address,)
 
 
 def test_a_sweep_that_cannot_keep_its_points_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -325,6 +325,7 @@ MISTAKES: Mapping[str, str] = {
     "plan.charged(-1)": "iteration -1",
     "dpviz.final_table(experiment, experiment.plans())": "trace Experiment",
     "dpviz.final_table(trace, trace)": "plans Trace",
+    "dpviz.final_table(trace, experiment.plans(), headlines=['gap'])": "gap objective_gap",
     "dpviz.marked(trace, trace)": "table Trace",
     "swept.medians('Nesterov')": "Nesterov DP-NAG",
     "swept.at(7.0)": "7",
@@ -394,6 +395,9 @@ MISTAKES: Mapping[str, str] = {
     "dpviz.Mean('age', lowest=3, highest=1)": "lowest highest",
     "dpviz.Mean('age', low=3)": "'low' lowest",
     "dpviz.Histogram('age', bins=1)": "Bins 1",
+    "dpviz.Count('age', comparison='~', operands=(3,))": "comparison ~ '≥'",
+    "datasets.Reading(above=2000)": "above 1,000",
+    "dpviz.Gibo(placing={1: 2})": "placing text",
     "dpviz.Quantile('age', level=50)": "Level 50",
     # ------------------------------------------------ settings, links, files
     "dpviz.open('nowhere.json')": "nowhere.json",

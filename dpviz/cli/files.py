@@ -28,7 +28,7 @@ from dpviz.later import pd, require_package
 from dpviz.numbers import rounded_up
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.specification import Specification, registered
-from dpviz.sweeps.sweep import settings, with_numbers
+from dpviz.sweeps.sweep import setting_name, settings, with_numbers
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 S = TypeVar("S", bound=Specification)
@@ -182,8 +182,9 @@ def parse_grid(experiment: Experiment, text: str) -> tuple[tuple[str, ...], tupl
     if not separator or not values:
         raise UserError(f"'{text}' needs the form NAME=VALUE,VALUE,… such as epsilon=0.1,0.3,1.")
     by_name = settings(experiment)
-    if name in by_name:
-        return by_name[name].fields, parse_numbers(values)
+    full_name = setting_name(name, by_name)
+    if full_name in by_name:
+        return by_name[full_name].fields, parse_numbers(values)
     if "." in name or name in type(experiment).model_fields:
         return (name,), parse_numbers(values)
     names = [*by_name, "replicates", "seed"]

@@ -339,7 +339,7 @@ class Experiment(Displayed, Specification):
         >>> settings["budget.epsilon"], settings["arms.0.algorithm.iterations"], settings["problem.data.rows"]
         (2.0, 30, 10000)
         """
-        return dict(_by_address(self, ""))
+        return ByName(dict(_by_address(self, "")), "setting")
 
     def plans(self) -> dict[str, Plan]:
         """Compute the plans of all arms, by label. Raises UserError if the settings of one do not go together."""

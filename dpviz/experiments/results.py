@@ -174,6 +174,11 @@ def final_table(
     headlines : sequence of str, optional
         Names of the metrics; by default those that are declared as headlines.
 
+    Raises
+    ------
+    UserError
+        For a metric that the trace does not have.
+
     Returns
     -------
     DataFrame
@@ -186,6 +191,8 @@ def final_table(
     >>> dpviz.final_table(experiment.run(), experiment.plans()).shape[0]
     1
     """
+    for name in headlines or ():
+        check_one_of(name, trace.metrics, "metric")
     names = _table_metrics(trace, headlines)
     rows = [_row(trace, label, plan, delta, names) for label, plan in plans.items() if label in trace.arm_traces]
     order = [name for name in columns(trace, headlines) if any(name in row for row in rows)]

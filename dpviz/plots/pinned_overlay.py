@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes, Range, axis
-from dpviz.plots.elements.labels import NAME, fits, label_annotations, margin, min_frame_width
+from dpviz.plots.elements.labels import HIDDEN_LEGEND, NAME, fits, label_annotations, margin, min_frame_width
 from dpviz.plots.elements.lines import Line, Scale, line_ends
 from dpviz.plots.elements.style import ArmStyle
 
@@ -78,7 +78,8 @@ def same_axes(figure: go.Figure, picture: PinnedPicture) -> bool:
 def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, PinnedPicture]]) -> go.Figure:
     """Return a figure with the lines of those pinned pictures that have its axes.
 
-    The vertical range grows to hold them, and their labels are at their ends, as far as there is room.
+    The vertical range grows to hold them, and their labels are at their ends, as far as there is room. A legend names
+    only those whose hue is that of no method in the figure.
 
     pinned : pictures with their names. Of each picture only the lines of methods that the figure shows are drawn, or
         all if the figure shows none of its methods.
@@ -94,7 +95,9 @@ def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, PinnedPicture]]) 
     result = go.Figure(figure)
     has_labels = any(shape.name == NAME for shape in figure.layout.shapes)
     figure_count = len(result.data)
-    result.add_traces([_trace(name, line) for name, line in pinned_lines])
+    traces = [_trace(name, line, not figure_methods.intersection(line.names)) for name, line in pinned_lines]
+    result.add_traces(traces)
+    result.update_layout({HIDDEN_LEGEND: {"visible": False}})
     # Pinned lines are beneath the figure's lines, and above its contours, which are the first traces.
     contour_count = sum(trace.type == "contour" for trace in result.data)
     contours, others = result.data[:contour_count], result.data[contour_count:figure_count]
@@ -104,7 +107,7 @@ def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, PinnedPicture]]) 
         if has_labels:
             _label(result, pinned_lines, y_range)
         elif result.layout.showlegend:  # with their names, two in a row of 20 pixels
-            result.layout.height += 20 * math.ceil(len(pinned_lines) / 2)
+            result.layout.height += 20 * math.ceil(sum("legend" not in trace for trace in traces) / 2)
     if any(picture.not_private for _, picture in matches):  # a mark that names curves would be incomplete now
         other_notes = (note for note in result.layout.annotations if note.name != "not private")
         marks = style.layout(Axes("", ""), not_private=True)["annotations"]  # the mark alone
@@ -136,9 +139,8 @@ def _title(name: str, line: PinnedLine) -> str:
     return f"{name}: {methods}"
 
 
-def _trace(name: str, line: PinnedLine) -> dict[str, Any]:
-    marker = {"marker": {"color": line.color, "symbol": _HOLLOW, "size": 9}} if line.dots else {}
-    return marker | {
+def _trace(name: str, line: PinnedLine, in_legend: bool) -> dict[str, Any]:
+    return {
         "type": "scatter",
         "mode": "markers" if line.dots else "lines",
         "x": line.x,
@@ -149,6 +151,8 @@ def _trace(name: str, line: PinnedLine) -> dict[str, Any]:
         "showlegend": True,
         "legendrank": 1001,  # after the figure's own lines
         "hoverinfo": "skip",
+        **({"marker": {"color": line.color, "symbol": _HOLLOW, "size": 9}} if line.dots else {}),
+        **({} if in_legend else {"legend": HIDDEN_LEGEND}),
     }
 
 

@@ -215,7 +215,6 @@ def _colors(medians: Mapping[str, np.ndarray], result: SweepResult, log: bool) -
 
 # ------------------------------------------------------------------------------------------ runs of the page to compare
 
-HEIGHT = 390  # pixels
 BANDS = 2  # largest number of lines with bands
 
 
@@ -245,7 +244,7 @@ def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -
         Axes(x_title, y_title, log_y=log_y),
         not_private=privacy_mark({f"{curve.side}: {curve.method}": curve.status for curve in curves}),
         if_empty="None of these runs has both of these axes.",
-        height=HEIGHT,
+        height=style.HEIGHT,
     )
 
 

@@ -4,7 +4,7 @@ import math
 import threading
 import warnings
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import product
@@ -90,8 +90,8 @@ def settings(experiment: Experiment) -> dict[str, Setting]:
     """Return the settings of an experiment that can be varied, by name: those of the budget, of the methods, of the
     problem and of its data.
 
-    The names of the last two begin with "problem_" and "data_". A setting of the methods is varied in all that have it,
-    those without privacy included. Numbers of repeats and seeds are not among the settings.
+    The names of the last two begin with "problem_" and "data_", which `setting_name` adds. A setting of the methods is
+    varied in all that have it, those without privacy included. Numbers of repeats and seeds are not among the settings.
     """
     of_methods: dict[str, Setting] = {}
     for position, arm in enumerate(experiment.arms):
@@ -104,6 +104,12 @@ def settings(experiment: Experiment) -> dict[str, Setting]:
         if owner is not None:
             result |= {f"{prefix}_{name}": setting for name, setting in _settings_of(owner, address).items()}
     return result
+
+
+def setting_name(name: str, by_name: Collection[str]) -> str:
+    """Return the name in `settings` that `name` means: it may lack "data_" or "problem_" where only one fits."""
+    longer = [full for full in (f"data_{name}", f"problem_{name}") if full in by_name]
+    return longer[0] if name not in by_name and len(longer) == 1 else name
 
 
 def data_seed(experiment: Experiment) -> str:
@@ -244,17 +250,18 @@ class Sweep(Specification):
             return values
         names = [name for name in values if name not in cls.model_fields and name != "kind"]
         by_name = settings(experiment)
+        full_names = {name: setting_name(name, by_name) for name in names}
         for name in names:
-            check_one_of(name, by_name, "setting")
+            check_one_of(full_names[name], by_name, "setting")
             if not isinstance(values[name], Iterable) or isinstance(values[name], str):
                 raise UserError(f"Give {name} several values: {name}=(0.5, 1, 2), not {value_in_words(values[name])}.")
         if not names or len(names) > 2 or (len(names) == 2 and "second" in values):
             raise UserError("Name one setting with its values, or two: Sweep(experiment, epsilon=(0.5, 1, 2)).")
         result = {name: value for name, value in values.items() if name not in names}
         name, *second_names = names
-        result |= {"fields": by_name[name].fields, "values": values[name]}
+        result |= {"fields": by_name[full_names[name]].fields, "values": values[name]}
         for second in second_names:
-            result["second"] = Axis(fields=by_name[second].fields, values=values[second])
+            result["second"] = Axis(fields=by_name[full_names[second]].fields, values=values[second])
         return result
 
     @model_validator(mode="after")

@@ -96,7 +96,7 @@ SECTIONS = {
     "budget_planner": ["Solve for", "What it is worth", "Accounting", "Split a budget", BACKGROUND],
     "compare": ["Final numbers", "What is set differently", "What they cost together"],
 }
-LOW = {*FAMILY_NAMES, "audit", "compare"}  # pages that are no higher
+LOW = {*FAMILY_NAMES, "audit", "compare", "compare_pins"}  # pages that are no higher
 TALLEST = 8000  # pixels of a picture
 # Not yet: on a telephone, words in the chart of a gradient's signal (Private tuning, Results) meet a label.
 NOT_YET = ("bayesian_optimization", "dark", RESULTS)
@@ -157,6 +157,36 @@ def test_nothing_is_cut_or_covered_in_any_window(visit: Visit, name: str) -> Non
             assert picture is not None and picture["y"] + 0.7 * picture["height"] < window["height"], picture
         if name in FAMILY_NAMES and presented:
             assert page.locator(".stMain").evaluate("node => node.scrollHeight - node.clientHeight") <= 0, at
+
+
+@pytest.mark.parametrize(
+    "address",
+    [  # a long guarantee; many lines to compare with; a caption of three lines; a picture with a legend on a phone
+        "/accelerated?preset=figure-4-batches-of-1000",
+        "/mirror_descent?preset=a-thousand-strategies",
+        "/second_order?preset=the-papers-loose-targets-honestly",
+        "/accelerated?preset=six-methods-one-budget",
+    ],
+)
+def test_a_preset_fits_the_screen_of_a_desk_and_its_picture_that_of_a_phone(visit: Visit, address: str) -> None:
+    page = visit(address, viewport=SIZES[0][1])
+    done(page)
+    expect(page.get_by_text("Its lines are being computed.")).to_have_count(0)
+    assert page.locator(".stMain").evaluate("node => node.scrollHeight - node.clientHeight") <= 0
+    page.set_viewport_size(PHONE)
+    ready(page)
+    page.wait_for_function(WHOLE)
+    assert page.locator(".stMainBlockContainer").evaluate("node => node.scrollHeight") <= HIGHEST["dark"]
+    picture = page.locator(PICTURE).first.bounding_box()
+    assert picture is not None and picture["y"] + picture["height"] <= PHONE["height"]
+
+
+def test_an_audit_that_finds_two_faults_fits_a_desk(visit: Visit) -> None:
+    query = urlencode({"audit_family": "Broken on purpose", "audit_mistake": "Laplace noise from the L2 norm"})
+    page = visit(f"/audit?{query}", viewport=DESK)
+    computed(page, "audit")
+    expect(page.get_by_text("NOT AS DECLARED", exact=True)).to_be_visible()
+    assert page.locator(".stMainBlockContainer").evaluate("node => node.scrollHeight") <= HIGHEST["light"]
 
 
 def test_a_slider_says_its_name_its_value_and_its_range(visit: Visit) -> None:

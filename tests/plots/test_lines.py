@@ -79,7 +79,7 @@ def test_a_legend_of_many_rows_makes_a_figure_higher_and_its_frame_no_lower_on_a
     wide = drawn(*(Line(np.arange(3), np.full(3, k + 1.0), f"a method, stops at T = {k}", BLUE) for k in range(9)))
     assert wide.layout.showlegend
     phone = compact(wide).layout
-    assert phone.height - wide.layout.height == phone.margin.b - wide.layout.margin.b == 9 * 20
+    assert phone.height - wide.layout.height == phone.margin.b - wide.layout.margin.b == 8 * 20
 
 
 @pytest.mark.parametrize("bound", ["upper", "lower"])

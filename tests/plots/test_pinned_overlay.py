@@ -6,6 +6,7 @@ import pytest
 
 from dpviz.plots import pinned_overlay
 from dpviz.plots.elements.axes import Axes
+from dpviz.plots.elements.labels import compact
 from dpviz.plots.elements.lines import Line, line_figure
 from dpviz.plots.elements.style import GREY, ArmStyle
 from dpviz.ui import charts
@@ -55,11 +56,16 @@ def test_the_axis_grows_to_hold_a_ghost_but_not_for_ever() -> None:
     assert below.layout.yaxis.uirevision != own.layout.yaxis.uirevision  # a kept zoom would hide it
 
 
-def test_a_legend_has_room_for_the_names_of_ghosts() -> None:
-    lines = [Line(np.arange(3), np.full(3, k + 1.0), f"method {k}", BLUE) for k in range(8)]
-    own = line_figure(lines, Axes("Step t", "Loss", log_y=True), labels=False)
-    kept = pinned_overlay.pinned_parts(own, ())
-    assert pinned_overlay.with_pinned(own, [("P", kept)]).layout.height == own.layout.height + 4 * 20
+def test_a_legend_names_only_ghosts_of_methods_that_the_picture_does_not_show() -> None:
+    lines = [Line(np.arange(3), np.full(3, k + 1.0), f"method {k}", BLUE) for k in range(16)]
+    own, other = (
+        line_figure(part, Axes("Step t", "Loss", log_y=True), labels=False) for part in (lines[:8], lines[8:])
+    )
+    heights = [own.layout.height + 4 * 20 * is_named for is_named in (False, True)]
+    for pinned, is_named in ((own, False), (other, True)):
+        drawn = pinned_overlay.with_pinned(own, [("P", pinned_overlay.pinned_parts(pinned, ()))])
+        assert drawn.layout.height == heights[is_named] and len(names(drawn)) == 8
+        assert (compact(drawn).layout.height > compact(own).layout.height) == is_named
 
 
 @pytest.mark.parametrize(("own", "kept"), [(False, True), (True, False), (False, False)])

@@ -276,6 +276,16 @@ def test_by_hand_what_errors_need() -> None:
     )
 
 
+def test_the_smallest_budget_may_be_one_that_no_slider_offers() -> None:
+    """A sum over [0, 1] with error e needs ε = ln 20 / e."""
+    plan = Analyses(rows=100, statistics=(Sum(highest=1.0),))
+    for error, epsilon in ((0.03, 99.9), (3000.0, 9.99e-4)):
+        assert smallest_budget(plan, (error,), PureDP()).budget.limit == pytest.approx(epsilon, rel=2e-3)
+    assert smallest_budget(plan, (3000.0,), PureDP(), on_page=True).budget.limit == 0.01
+    with pytest.raises(UserError, match="the largest is 50"):
+        smallest_budget(plan, (0.03,), PureDP(), on_page=True)
+
+
 def test_errors_without_noise_are_those_of_samples() -> None:
     random = np.random.default_rng(8)
     mean = Mean(lowest=-1.0, highest=2.0, typical=1.5, spread=1.2)

@@ -447,3 +447,5 @@ def test_every_address_of_a_number_is_one_that_a_sweep_takes() -> None:
     for setting in settings(experiment).values():
         for address in setting.fields:
             assert with_numbers(experiment, [(address.split("."), values[address])]) == experiment
+    with pytest.raises(UserError, match=r"'budget\.epsilon'"):
+        values["budget.eps"]

@@ -22,6 +22,7 @@ MAX_LABELS = 7  # more lines have a legend instead
 NAME = "end label"  # name of the annotations and shapes of labels
 INSIDE = 0.6  # a line that ends beyond this share of the width has its label outside the frame
 _WIDTH, _NARROW = 20, 11  # largest number of characters in a line of a label; the same on a narrow screen
+HIDDEN_LEGEND = "legend2"  # plotly's name of the legend of lines that share their hue with another one; it is invisible
 _LEGEND_NAME = 36  # largest number of characters in a row of a legend on a narrow screen
 _SCREEN, _SHARE = 350.0, 0.36  # pixels: width of a narrow screen; largest share of it that labels may take
 # Pixels: smallest width of a frame, next to the live chart, of one of two charts side by side, or alone.
@@ -217,7 +218,7 @@ def _wrap_names(figure: go.Figure) -> go.Figure:
     becomes higher, so that the frame keeps its height."""
     for trace in figure.data:
         rows = (trace.name or "").split("<br>")
-        if max(map(len, rows)) > _LEGEND_NAME and trace.showlegend is not False:
+        if max(map(len, rows)) > _LEGEND_NAME and _is_in_legend(trace):
             new_rows = textwrap.wrap(" ".join(rows), _LEGEND_NAME, break_long_words=False, break_on_hyphens=False)
             trace.name = "<br>".join(new_rows)
             figure.layout.height += 20 * (len(new_rows) - len(rows))  # 20 pixels a row
@@ -257,15 +258,21 @@ def _place_labels(figure: go.Figure, original: go.Figure, texts: Sequence[list[s
 def _with_legend(figure: go.Figure, width: float, legend: bool) -> go.Figure:
     """Replace the labels of a figure, in place, by a legend, or by nothing unless `legend`; return the figure.
 
-    width : of the legend, in pixels. The figure becomes higher by the rows of the legend.
+    width : of the legend, in pixels. The figure becomes higher by the rows of the legend but one, which has room
+    in any case.
     """
-    traces = [trace for trace in figure.data if trace.name and trace.showlegend is not False]
+    traces = [trace for trace in figure.data if trace.name and _is_in_legend(trace)]
     widths = [60 + _CHARACTER * len(trace.name) for trace in traces]  # 60 pixels, about, for the sample of the line
     # Plotly puts all names into one row if they fit, else into columns as wide as the longest name.
     rows = math.ceil(len(traces) / max(1, width // max(widths))) if sum(widths) > width else 1
     figure.layout.annotations = [note for note in figure.layout.annotations if note.name != NAME]
     figure.layout.shapes = [shape for shape in figure.layout.shapes if shape.name != NAME]
     has_legend = legend and len(traces) > 1
-    growth = 20 * rows if has_legend else 0  # 20 pixels a row
+    growth = 20 * max(0, rows - 1) if has_legend else 0  # 20 pixels a row
     figure.update_layout(showlegend=has_legend, height=figure.layout.height + growth)
     return figure.update_layout(margin={"r": 16, "b": figure.layout.margin.b + growth})
+
+
+def _is_in_legend(trace: Any) -> bool:
+    """Return whether a legend, if the figure has one, names this trace."""
+    return trace.showlegend is not False and trace.legend != HIDDEN_LEGEND

@@ -242,7 +242,7 @@ class Ranged(Statistic):
     def description(self) -> str:
         return (
             f"{self.title}{self.of_column or ' of values'} clipped to "
-            f"[{short(self.lowest, 6)}, {short(self.highest, 6)}]"
+            f"[{short(self.lowest, 13)}, {short(self.highest, 13)}]"
         )
 
     @property
@@ -575,7 +575,7 @@ class Quantile(Ranged):
     def description(self) -> str:
         return (
             f"Quantile {short(self.level, 6)}{self.of_column} among {self.candidates:,} evenly spaced values from "
-            f"{short(self.lowest, 6)} to {short(self.highest, 6)}"
+            f"{short(self.lowest, 13)} to {short(self.highest, 13)}"
         )
 
     @property
@@ -782,16 +782,17 @@ class Smallest:
     plan: Analyses
 
 
-def smallest_budget(plan: Analyses, errors: Sequence[float], budget: Budget) -> Smallest:
+def smallest_budget(plan: Analyses, errors: Sequence[float], budget: Budget, *, on_page: bool = False) -> Smallest:
     """Return the smallest budget, in three digits, in which no statistic has a larger 95 % error than is wanted.
 
     Every statistic gets the noise with which it has just the wanted error; what these releases cost together is the
     budget, and what each costs alone is its weight. Of Laplace and Gaussian noise the one that costs less is taken.
 
     errors : for each statistic, in its unit. budget : one in the wanted currency, of any size, with the δ that it has.
-    Raises UserError if the errors need more than the largest budget of the currency's range.
+    on_page : True for a budget in the range of its slider. Raises UserError if the errors need more than the largest
+    budget.
     """
-    return _smallest(plan, tuple(errors), _default_size(budget))  # cached, once for all sizes of the budget
+    return _smallest(plan, tuple(errors), _default_size(budget), on_page)  # cached, once for all sizes of the budget
 
 
 def cost_of_errors(plan: Analyses, errors: Sequence[float], budget: Budget) -> float:
@@ -825,20 +826,21 @@ def _cheapest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> tupl
 
 
 @lru_cache(64)
-def _smallest(plan: Analyses, errors: tuple[float, ...], budget: Budget) -> Smallest:
+def _smallest(plan: Analyses, errors: tuple[float, ...], budget: Budget, on_page: bool) -> Smallest:
     """Return `smallest_budget`, which does not depend on the size of `budget`."""
     control, *_ = budget.controls()  # of the field that says how much privacy there is
     spent, weighted_plan = _cheapest(plan, errors, budget)
     assert control.low is not None and control.high is not None
-    size = max(rounded_up(spent), control.low)
-    while size <= control.high:
+    low, high = (control.low, control.high) if on_page else control.limits
+    size = max(rounded_up(spent), low)
+    while size <= high:
         candidate = budget.replaced(**{control.name: size})
         planned = weighted_plan.planned(candidate)
         if all(p.error <= error * (1 + 1e-9) for p, error in zip(planned, errors, strict=True)):
             return Smallest(candidate, weighted_plan)
         size = rounded_up(1.002 * size)  # too small if a weight was raised to 1e-6, or if the split is one of ε
     raise UserError(
-        f"These errors need {control.symbol} = {short_up(size)}, and the largest is {short(control.high)}. Accept "
+        f"These errors need {control.symbol} = {short_up(size)}, and the largest is {short(high)}. Accept "
         "larger ones, or ask of more rows.",
         title="No budget is enough",
     )

@@ -248,8 +248,11 @@ class TuningPage(FamilyPage):
             return headline
         ends = {result.best: result.end, **dict(result.others)}  # the final loss of each method, by label
         trainings = {label: trace.arm_traces[label].last(TRAININGS.name) for label in ends}  # (R,) of each method
-        means = [f"{label} {short(float(counts.mean()))}" for label, counts in trainings.items() if len(counts)]
-        sentences = [headline.sentence, f"Trainings of a run, on average: {', '.join(means)}."]
+        means = {label: short(float(counts.mean())) for label, counts in trainings.items() if len(counts)}
+        listed = ", ".join(f"{label} {mean}" for label, mean in means.items())
+        if len(means) > 1 and len(set(means.values())) == 1:
+            listed = f"{means[result.best]} for each method"
+        sentences = [headline.sentence, f"Trainings of a run, on average: {listed}."]
         gibo_end = ends.get(presets.GIBO) if run.job.state == "done" else None  # a stopped run has no ends to compare
         for label in (presets.RANDOM, presets.GLOBAL):
             if gibo_end is not None and label in ends and ends[label] < ALIKE * gibo_end:

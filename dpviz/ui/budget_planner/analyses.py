@@ -248,7 +248,7 @@ def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, wanted: float, q
     if counts:
         verdict += f" Counts need: {', '.join(counts)}."
     with suppress(UserError):
-        smallest = smallest_budget(plan, plan.accepted_errors(wanted), budget)
+        smallest = smallest_budget(plan, plan.accepted_errors(wanted), budget, on_page=True)
         has_counts = any(p.statistic.unit == "rows" for p in by_share)
         reference = " (counts: in % of all rows)" if has_counts else ""
         verdict += f" The least for it{reference} is {_budget_text(smallest)}, in the best shares."
@@ -308,7 +308,7 @@ def _show_smallest(panel: Panel, table: EditedTable, plan: Analyses, budget: Bud
     """Draw the smallest budget for the accepted errors, with a button that takes it, and where more stops paying."""
     control = budget.controls()[0]  # of the amount
     try:
-        smallest = smallest_budget(plan, plan.accepted_errors(wanted), budget)
+        smallest = smallest_budget(plan, plan.accepted_errors(wanted), budget, on_page=True)
     except UserError as error:
         st.caption(escape_sentence(str(error)))
         return

@@ -130,7 +130,8 @@ def with_pins(panel: Panel, draw: Draw, preset: Preset | None = None) -> Draw:
                 other_names.append(escape_name(pinned.pin.name))
         figure = pinned_overlay.with_pinned(picture.figure, fitting)
         has_pinned_lines = len(figure.data) > len(picture.figure.data)
-        sentences = [texts.PINNED] if has_pinned_lines else []
+        names = ", ".join(escape_name(name) for name, _ in fitting)
+        sentences = [texts.PINNED.format(names=names)] if has_pinned_lines else []
         if other_names:
             sentences.append(f"Pinned, and not drawn here: {', '.join(other_names)}.")
         return replace(picture, drawn=figure, caption=" ".join([*sentences, picture.caption]))
