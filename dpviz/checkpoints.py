@@ -70,7 +70,5 @@ def compute_in_slices(compute: Callable[..., np.ndarray], seconds: float, *value
     """
     if not len(values[0]):  # there is no slice to get the shape of the empty result from
         return compute(*values)
-    results = []
-    for rows in checkpointed_slices(len(values[0]), seconds):
-        results.append(compute(*(value[rows] for value in values)))
+    results = [compute(*(value[rows] for value in values)) for rows in checkpointed_slices(len(values[0]), seconds)]
     return results[0] if len(results) == 1 else np.concatenate(results)

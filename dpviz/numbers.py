@@ -9,7 +9,10 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # Relative size of a difference that counts as a rounding error: above the errors of floating-point sums, below the
 # rounding of any accountant.
 _NOISE = 1e-9
-MIN_PLAIN, MAX_PLAIN = -4, 7  # powers of ten: numbers from 0.0001 to below 10,000,000 are written without an exponent
+PLAIN_FROM, PLAIN_BELOW = (
+    -4,
+    7,
+)  # powers of ten: numbers from 0.0001 to below 10,000,000 are written without an exponent
 
 
 def short(x: SupportsFloat | SupportsIndex, digits: int = 3) -> str:
@@ -26,7 +29,7 @@ def short(x: SupportsFloat | SupportsIndex, digits: int = 3) -> str:
         return "∞" if x > 0 else "-∞"
     mantissa, _, exponent = f"{x:.{digits - 1}e}".partition("e")
     power = int(exponent)
-    if x == 0 or MIN_PLAIN <= power < MAX_PLAIN:
+    if x == 0 or PLAIN_FROM <= power < PLAIN_BELOW:
         rounded = float(f"{x:.{digits}g}")  # before "f" writes it, which would show all digits before the point
         return _trimmed(f"{rounded:,.{max(0, digits - 1 - power)}f}")
     mantissa = _trimmed(mantissa)

@@ -56,13 +56,13 @@ class Claim:
     """The claim under test, a number that limits how well two neighbouring data sets can be told apart.
 
     symbol, value : symbol of the number, such as "ε", "ε at δ = 10⁻⁵", "μ" or "η", and the claimed number.
-    least : maps the probabilities of an event on D and on D' (arrays) to the smallest number that allows them.
+    smallest_value : maps the probabilities of an event on D and on D' (arrays) to the smallest number that allows them.
     tradeoff : maps false positive rates to the smallest false negative rates that the claim allows any attack.
     """
 
     symbol: str
     value: float
-    least: Callable[[Floats, Floats], Floats]
+    smallest_value: Callable[[Floats, Floats], Floats]
     tradeoff: Callable[[Floats], Floats]
 
     @classmethod
@@ -82,8 +82,10 @@ class Claim:
                 if len(ranges) == 1:
                     return cls("η", largest, audit.least_eta, partial(closed_forms.exponential_tradeoff, largest))
                 if _FACTORS[-1] * largest <= pld.LARGEST_LOSS:  # larger ones cannot be composed: then the budget
-                    least = partial(_least_range, ranges)
-                    return cls("largest η", largest, least, partial(tradeoffs.tradeoff, tuple(map(ExpMech, ranges))))
+                    smallest_value = partial(_least_range, ranges)
+                    return cls(
+                        "largest η", largest, smallest_value, partial(tradeoffs.tradeoff, tuple(map(ExpMech, ranges)))
+                    )
             if releases and all(isinstance(release, Gaussian) for release in releases):
                 budget = GaussianDP.of_amount(float(plan.spent("mu")[-1]) ** 2)  # of μ²
         return cls(budget.symbol, budget.limit, budget.smallest_limit, budget.tradeoff)
@@ -444,7 +446,7 @@ class Audit:
         level = 1 - (1 - self.confidence) / self.looks  # each look has its part of the allowed error
         # Bounds on the probabilities of a hit and of a false hit.
         rates = audit.rate_bounds(hits, len(present), false_hits=false_hits, false_runs=len(absent), confidence=level)
-        return Look(len(present), hits, false_hits, float(self.claim.least(*rates)))
+        return Look(len(present), hits, false_hits, float(self.claim.smallest_value(*rates)))
 
     def _choose_attack(self, present: Floats, absent: Floats) -> Attack:
         """Return the attack that would prove the largest bound on these runs, given by their scores on D and on D'."""
@@ -458,7 +460,7 @@ class Audit:
         rates = audit.rate_bounds(
             counts[:, 0], len(present), false_hits=counts[:, 1], false_runs=len(absent), confidence=level
         )
-        return attacks[int(np.argmax(self.claim.least(*rates)))]
+        return attacks[int(np.argmax(self.claim.smallest_value(*rates)))]
 
 
 def scores(
@@ -483,10 +485,10 @@ def scores(
     # Replays, which hand out the outputs of `actual` again, by (world, whether the row is in every batch or in none).
     keys = [(0, True), (0, False), (1, True), (1, False)] if draws_batches else [(1 - world, True)]
     replays = {
-        (w, has_row): transcript_class(
-            Ledger(plan.terms, runs), seed, release, first_run=actual, row=data.row, with_row=has_row
+        (w, with_row): transcript_class(
+            Ledger(plan.terms, runs), seed, release, first_run=actual, row=data.row, with_row=with_row
         )
-        for w, has_row in keys
+        for w, with_row in keys
     }
     # Without batches the runs themselves serve for their world; with batches a replay takes this place.
     transcripts = {(world, True): actual, **replays}

@@ -26,7 +26,7 @@ def plan(experiment: Experiment, delta: float, as_json: bool) -> int:
     From public facts alone; no data are read.
     """
     planned = experiment.planned()
-    experiment = planned.ready()  # the methods that have a plan; raises the error of the first if none has
+    experiment = planned.ready()  # the methods that have a plan; raises if none has
     delta = experiment.budget.own_delta(delta)  # that of the budget, if it has one
     methods = [_numbers(label, method_plan, delta) for label, method_plan in planned.plans.items()]
     costs = results.costs(planned.plans, planned.plans.keys(), experiment.budget, experiment.replicates, delta)

@@ -319,8 +319,8 @@ def sweep(
     lose the machine: the same command goes on from there, and a sweep that is repeated is there at once.
     """
     tables = files.tables_of(experiment, table)
-    shows_raw_data = diagnostics or experiment.problem.public  # true if values that read the raw data may be shown
-    grid_sweep = _sweep(experiment, grid, seeds, _metric(experiment, metric, shows_raw_data))
+    with_diagnostics = diagnostics or experiment.problem.public  # true if values that read the raw data may be shown
+    grid_sweep = _sweep(experiment, grid, seeds, _metric(experiment, metric, with_diagnostics))
     price = grid_sweep.price(grid_sweep.planned())  # raises errors in the settings before anything runs
     if price and not quiet:
         click.echo(f"This sweep makes {price}.", err=True)
@@ -335,7 +335,7 @@ def sweep(
     ):
         result = _run_sweep(grid_sweep, tables, backend, stopping, progress)
         is_kept = backend.keeps(Cell(experiment, tables))
-    result = result.visible(shows_raw_data)
+    result = result.visible(with_diagnostics)
     _print_sweep(grid_sweep, [text.partition("=")[0].strip() for text in grid], result, out)
     if result.cut:
         next_time = "goes on from there" if is_kept else "computes again what is in no store"
@@ -376,16 +376,16 @@ def _sweep(experiment: Experiment, grid: Sequence[str], seeds: str | None, metri
     )
 
 
-def _metric(experiment: Experiment, name: str, shows_raw_data: bool) -> str:
+def _metric(experiment: Experiment, name: str, with_diagnostics: bool) -> str:
     """Return the name of the metric that the user gave by name or label; for "", the first one of the page.
 
-    shows_raw_data : true if metrics that read the raw data may be shown, as all do that are not released.
+    with_diagnostics : true if metrics that read the raw data may be shown, as all do that are not released.
 
     Raises UserError for a metric that is not recorded or may not be shown.
     """
     recorded = experiment.metrics()
     name = next((key for key, metric in recorded.items() if name in (key, metric.label)), name)
-    visible = [key for key, metric in recorded.items() if shows_raw_data or metric.released]
+    visible = [key for key, metric in recorded.items() if with_diagnostics or metric.released]
     if not visible:
         raise UserError(NO_SERIES)
     if name and name not in visible:
@@ -422,7 +422,7 @@ def _print_sweep(sweep: Sweep, settings: Sequence[str], result: SweepResult, out
     """
     frame = result.to_frame()
     if not sweep.experiment.problem.public:
-        released = [label for label, curve in result.curves.items() if curve.status != "not private"]
+        released = [label for label, curve in result.curves.items() if curve.privacy != "not private"]
         frame["algorithm"] += np.where(frame["algorithm"].isin(released), "", results.NOT_PRIVATE)
     if len(frame):
         with saved_on_failure(lambda: frame):

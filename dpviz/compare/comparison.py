@@ -43,7 +43,7 @@ class Curve:
 
     side, method : name of the side, label of the method.
     x, quantiles : the points (k,), and there 10 % quantile, median and 90 % quantile over the replicates (k, 3).
-    status : privacy of its values. private : true if the method has a budget. arm : the method; None for the level of a
+    privacy : of its values. private : true if the method has a budget. arm : the method; None for the level of a
         constant guess.
     """
 
@@ -51,14 +51,14 @@ class Curve:
     method: str
     x: np.ndarray
     quantiles: np.ndarray
-    status: Privacy
+    privacy: Privacy
     private: bool
     arm: Arm | None = None
 
     @property
     def released(self) -> bool:
         """True if its values may be published without a condition."""
-        return self.status == "private"
+        return self.privacy == "private"
 
 
 def metrics(sides: Sequence[Side]) -> dict[str, str]:
@@ -182,9 +182,11 @@ def curves(
             values = series.relative if metric == SHARE else series
             x = _positions(side, label, series, axis, currency, delta)
             if values is not None and x is not None:
-                private, status = label in side.summary.private, side.summary.privacy[label][name]
+                is_private, privacy = label in side.summary.private, side.summary.privacy[label][name]
                 has_x = ~np.isnan(x)
-                result.append(Curve(side.name, label, x[has_x], values.quantiles[has_x], status, private, arms[label]))
+                result.append(
+                    Curve(side.name, label, x[has_x], values.quantiles[has_x], privacy, is_private, arms[label])
+                )
         side_curves = [curve for curve in result if curve.side == side.name and len(curve.x)]
         guess = side.summary.guess(metric)
         if side_curves and guess is not None:
@@ -305,7 +307,7 @@ def joint_cost(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool =
     for side in sides:
         problem = side.experiment.problem
         released = [grouped(event, problem.rows_per_person) for event in problem.released]
-        count_of_data = len(released) - len(problem.released_settings)  # those of the data set come first
+        count_of_data = len(released) - len(problem.releases_of_settings)  # those of the data set come first
         if problem.dataset is not None:
             earlier_by_source[problem.dataset.to_json()] = released[:count_of_data]
         earlier_by_source[problem.to_json()] = released[count_of_data:]

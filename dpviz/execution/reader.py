@@ -208,6 +208,7 @@ def _message(header: Mapping[str, Any], data: bytes) -> Pieces:
     """Return the message that answers a request: the header, followed by the stream of the table."""
     answer, table = _answer(header, data)
     stream = _stream(table)
+    del table  # before `resident` counts the memory
     return [*pack(answer | {"resident": resident(), "stream": sum(map(len, stream))}, {}), *stream]
 
 

@@ -51,7 +51,7 @@ class Store:
         return " ".join(filter(None, (self._damaged, self._problem)))
 
     def keeps(self, cell: Cell) -> bool:
-        """Return true if a cell like this one is stored when it is finished, as far as is known before."""
+        """Return true if a cell like this one is stored when it is finished, as far as is known so far."""
         return cell.storable and not self._problem
 
     def get(self, cell: Cell) -> Outcome | None:

@@ -64,14 +64,14 @@ class Step:
     label : of the arm that advanced; "" while the data are loaded.
     trace : the records of all arms so far, the same growing object in every step.
     progress : of the whole run, in [0, 1].
-    elsewhere : seconds of computing time that other processes have taken for the run so far.
+    seconds_elsewhere : seconds of computing time that other processes have taken for the run so far.
     """
 
     label: str
     snapshot: Snapshot
     trace: Trace
     progress: float
-    elsewhere: float = 0.0
+    seconds_elsewhere: float = 0.0
 
 
 # A callback that gets the latest step again and again while the next one is computed. It may raise to end the run.
@@ -446,7 +446,7 @@ class Experiment(Displayed, Specification):
         def present_step() -> Step:
             nonlocal progress
             progress = max(progress, _progress(runs))  # an estimate, which must not go back on the screen
-            return Step(run.label, run.latest or BEFORE, trace, progress, elsewhere=problem.seconds_elsewhere)
+            return Step(run.label, run.latest or BEFORE, trace, progress, seconds_elsewhere=problem.seconds_elsewhere)
 
         calling_heartbeat = at_checkpoints(lambda: heartbeat(present_step()), EVERY)
         with ExitStack() as at_end:  # which closes all runs, even if it fails for one

@@ -187,7 +187,7 @@ def execute(
     trace = running.trace
     if trace is not None and cell.keep == "last":
         trace = trace.last_records()
-    return Outcome(state, message, trace, time.thread_time() - start + running.elsewhere, running.left_out)
+    return Outcome(state, message, trace, time.thread_time() - start + running.seconds_elsewhere, running.left_out)
 
 
 class _Interrupted(BaseException):
@@ -211,7 +211,7 @@ class _Running:
         self._deadline = time.thread_time() + max_seconds
         self.trace: Trace | None = None
         self.left_out: dict[str, str] = {}
-        self.elsewhere = 0.0  # seconds of computing time of other processes
+        self.seconds_elsewhere = 0.0  # seconds of computing time of other processes
 
     def run_all_arms(self) -> Ending:
         """Run the cell; return how it ended.
@@ -245,16 +245,16 @@ class _Running:
 
     def _stream(self, experiment: Task) -> Ending:
         """Run an experiment until it ends, a stop or the time limit, and keep its trace after every step."""
-        earlier_seconds = self.elsewhere  # of runs before this one, where every arm runs by itself
+        earlier_seconds = self.seconds_elsewhere  # of runs before this one, where every arm runs by itself
 
         def on_step(step: Step) -> None:
-            self.elsewhere = earlier_seconds + step.elsewhere
+            self.seconds_elsewhere = earlier_seconds + step.seconds_elsewhere
             if step.trace.arm_traces:  # the data are loaded
                 self.trace = step.trace
             self._on_progress(self.trace, step.progress)
             if self._stopping.is_set():
                 raise _Interrupted("stopped")
-            if time.thread_time() + self.elsewhere > self._deadline:
+            if time.thread_time() + self.seconds_elsewhere > self._deadline:
                 raise _Interrupted("timeout")
 
         steps = experiment.stream(self._cell.tables, on_step)

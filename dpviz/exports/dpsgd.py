@@ -15,7 +15,7 @@ from dpviz.privacy.statistics.noisy_means import NoisyMeans
 # range, of a sum, of a product or of a quotient. `(?>…)`: all of the number, as "2" of "2. - 1" would not be.
 _NUMBER = (
     r"((?>(?:[0-9]+(?:[_,][0-9]{3})*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?))"
-    r"(?!\w|[.,'’][0-9]|[^\S\n][0-9]{3}\b|[\s)]*[*/^%×·]|[\s)]*[-+−–]\s*[0-9(.]|[^\S\n]*[-+−–]\s*\w)"
+    r"(?!\w|[.,'’][0-9]|[^\S\n][0-9]{3}\b|\s*[*/^%×·]|\s*[-+−–]\s*[0-9(.]|[^\S\n]*[-+−–]\s*\w)"
 )
 # Names of each setting, as regular expressions, in Opacus, JAX-Privacy, dp_accounting, TensorFlow Privacy and papers.
 _NAMES = {
@@ -90,7 +90,7 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
         match = pattern.search(text)
         if match and not re.fullmatch(_AMBIGUOUS.get(name, ""), match[1]):
             settings[name] = float(re.sub("[_,]", "", match[1]))
-    if match := _COMPOSED.search(text):
+    if (match := _COMPOSED.search(text)) and not re.fullmatch(_AMBIGUOUS["steps"], match[1]):
         settings["steps"] = float(re.sub("[_,]", "", match[1]))
     if "rows" not in settings and re.search(rf"(?<!\w)(?:{_NAMES['rows']})\s*[=:]", text):
         settings.pop("batch_size", None)  # the text has its own number of rows, not `rows`, but it cannot be read

@@ -429,7 +429,7 @@ class NoiseOfMeans(Measure):
         noise = Curve(counts, np.array([item.noise_scale(settings.budget) for item in means]))
         if len(counts) == 1:
             return (noise,)
-        debts = np.array([_additive_noise(settings, int(count)) for count in counts])
+        debts = np.array([_noise_of_equal_shares(settings, int(count)) for count in counts])
         return noise, Curve(counts, debts, name="added up like debts")
 
     def axes(self, _: Side) -> Axes:
@@ -454,7 +454,7 @@ class NoiseOfMeans(Measure):
             "rows": means.rows,
             "budget": budget.describe(),
             "noise": sigma,
-            "debts": _additive_noise(settings, means.iterations),
+            "debts": _noise_of_equal_shares(settings, means.iterations),
             "alone": alone,
             "sum": means.iterations * alone,
             "root": short(np.sqrt(means.iterations)),
@@ -462,7 +462,7 @@ class NoiseOfMeans(Measure):
         }
 
 
-def _additive_noise(settings: BudgetSettings, count: int) -> float:
+def _noise_of_equal_shares(settings: BudgetSettings, count: int) -> float:
     """Return the noise scale of each of `count` means if all numbers of the budget, such as ε and δ, are split equally.
 
     This is what is needed if privacy losses simply add up.
@@ -621,10 +621,10 @@ def _factors(old_side: Side, new_side: Side) -> Numbers:
         got an equal share of the budget.
     """
     old, new = _budget_settings(old_side), _budget_settings(new_side)
-    noise_of_equal_shares = _additive_noise(new, new.means.iterations)
+    noise = _noise_of_equal_shares(new, new.means.iterations)
     return {
         "times_means": short(new.means.iterations / old.means.iterations),
-        "times_debts": short(noise_of_equal_shares / old.means.noise_scale(old.budget), 2),
+        "times_debts": short(noise / old.means.noise_scale(old.budget), 2),
     }
 
 

@@ -315,13 +315,13 @@ def animation_bytes(animation: Animation, mark: str, scale: float = 1.0) -> byte
     return b"".join([len(packed_head).to_bytes(4, "little"), packed_head, *(part.tobytes() for part in arrays)])
 
 
-def _axis(fixed: FixedAxis) -> dict[str, object]:
+def _axis(axis: FixedAxis) -> dict[str, object]:
     """Return an axis as the browser draws it: its title, and texts of ticks with their positions."""
-    return {"title": fixed.title, "ticks": fixed.ticks}
+    return {"title": axis.title, "ticks": axis.ticks}
 
 
 def _relative(animation: Animation, points: np.ndarray) -> np.ndarray:
-    """Return positions (..., 2) relative to the frame: from -1 to 1 along both axes, and farther outside."""
+    """Return positions (..., 2) in half frames: from -1 to 1 along both axes, and farther outside the frame."""
     low, high = np.array([animation.x.low, animation.y.low]), np.array([animation.x.high, animation.y.high])
     return np.asarray((2 * points.astype(float) - low - high) / (high - low))
 

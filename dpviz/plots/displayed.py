@@ -147,7 +147,7 @@ def _(subject: SweepResult, diagnostics: bool) -> Chart:
         where = f" At {short(result.second[0])} of the second setting."
         result = result.at(result.second[0])
     title, symbol, log = result.axis
-    statuses = [curve.status for curve in result.curves.values() if curve.point_runs]
+    statuses = [curve.privacy for curve in result.curves.values() if curve.point_runs]
     label = metric.label
     status_text = _status_text(statuses, result.public, result.price)
     caption = f"{label}: median of all runs, with a band from 10 to 90 %.{where} {status_text}"

@@ -28,7 +28,7 @@ def convergence(
     styles: Mapping[str, ArmStyle],
     *,
     positions: Mapping[str, np.ndarray] | None = None,
-    x_title: str = "Privacy spent",
+    x_title: str = "",
     ceilings: Mapping[str, float] = NO_CEILINGS,
     overlays: Mapping[str, np.ndarray] = NO_OVERLAYS,
     overlay_name: str = "bound",
@@ -41,7 +41,8 @@ def convergence(
     With one replicate there is no band, and a note says so. Diverged replicates count with their last value.
 
     positions, x_title : by label, (T+1,) the position along the horizontal axis after each step, such as the privacy
-        spent, and the title of this axis; None to draw against the step. Arms without a finite position are left out.
+        spent, and the title of this axis; None to draw against the step. Arms whose last position is missing or
+        infinite are left out.
     ceilings : by label of a method that stops by itself, the most privacy that it can spend. In a figure against the
         privacy spent, a thin level line leads from the line's end to it.
     overlays, overlay_name : by label, (T+1,) a thin line such as a bound or an exact curve, and what it is.
@@ -139,9 +140,8 @@ def _best(trace: Trace, metric_name: str) -> str:
             # Where all last values are finite, their median is the same number as by `quantiles`, but quicker.
             is_finite = np.isfinite(values[-1]).all()
             median = float(np.median(values[-1]) if is_finite else quantiles(values)[-1, 1])  # column 1: 50 %
-            signed = -median if better == "higher" else median
-            finals[label] = math.inf if math.isnan(signed) else signed
-    return min(finals, key=finals.__getitem__, default="")
+            finals[label] = -median if better == "higher" else median
+    return min(finals, key=lambda label: (math.isnan(finals[label]), finals[label]), default="")
 
 
 def _extend(trace: Trace, lines: Sequence[Line]) -> list[Line]:

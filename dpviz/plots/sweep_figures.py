@@ -103,7 +103,7 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
         axes |= {f"xaxis{axis_number}": x_axis | x_ticks, f"yaxis{axis_number}": y_axis | y_ticks}
         (left, _right), (_bottom, top) = panels.x_ends(number), panels.y_ends(number)
         names.append(style.panel_name(f"<b>{label}</b>", left, top))
-    not_private = style.privacy_mark({label: result.curves[label].status for label in grids})
+    not_private = style.privacy_mark({label: result.curves[label].privacy for label in grids})
     layout = style.layout(Axes(x_title, y_title), not_private=not_private, height=panels.height)
     layout |= axes | {"coloraxis": _colors(medians, result, log), "hovermode": "closest"}
     layout["annotations"] += names
@@ -242,7 +242,7 @@ def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -
     return line_figure(
         lines,
         Axes(x_title, y_title, log_y=log_y),
-        not_private=privacy_mark({f"{curve.side}: {curve.method}": curve.status for curve in curves}),
+        not_private=privacy_mark({f"{curve.side}: {curve.method}": curve.privacy for curve in curves}),
         if_empty="None of these runs has both of these axes.",
         height=style.HEIGHT,
     )
@@ -300,7 +300,7 @@ def metric_by_setting(
     figure = line_figure(
         [*lines, *_guesses(result)],
         Axes(x_title, result.metric.label if result.metric else "", log_x=log_x, log_y=log_y),
-        not_private=style.privacy_mark({name: curve.status for name, curve in result.curves.items() if curve.values}),
+        not_private=style.privacy_mark({name: curve.privacy for name, curve in result.curves.items() if curve.values}),
         marks=[crossing.mark for crossing in crossings],
         notes=notes,
         if_empty="No point is finished yet." if result.curves else "Nothing here is released.",
@@ -353,7 +353,7 @@ def along_budget(
     drawing = line_drawing(
         lines,
         Axes(x_title, "" if result.metric is None else result.metric.label, log_x=True, log_y=log_y),
-        not_private=style.privacy_mark({name: curve.status for name, curve in result.curves.items() if curve.values}),
+        not_private=style.privacy_mark({name: curve.privacy for name, curve in result.curves.items() if curve.values}),
         verticals=verticals,
         notes=notes,
         if_empty="No budget is finished yet.",
@@ -476,7 +476,7 @@ def _guesses(result: SweepResult) -> list[Line]:
     empty if it is not recorded."""
     guesses_at: dict[float, list[float]] = {}
     for runs in result.guesses.point_runs:
-        guesses_at.setdefault(runs.point.value, []).append(float(runs.samples[0]))  # one value per point
+        guesses_at.setdefault(runs.key.value, []).append(float(runs.samples[0]))  # one value per point
     if result.guess is None or not guesses_at:
         return []
     values = sorted(guesses_at)

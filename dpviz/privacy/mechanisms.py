@@ -352,7 +352,7 @@ class Mechanisms:
         each: int,
         replicates: Replicates,
     ) -> np.ndarray:
-        """Return indices j drawn with probabilities ∝ exp(slope · utility_j), filled with -1 where a row has fewer.
+        """Return indices j drawn with probabilities ∝ exp(slope · utility_j), filled up with -1 for fewer draws.
 
         generators : one for each of all R replicates. replicates : (R',) numbers of those to draw for.
         utilities : (R', k), or (R', each, k) if every one of the `each` draws has its own.
@@ -361,19 +361,19 @@ class Mechanisms:
         """
         counts = times * each
         indices = np.full((len(replicates), max(1, int(counts.max(initial=0)))), -1, dtype=np.int64)
-        block_rows = max(1, _BLOCK // max(1, utilities[:1].size))  # as many replicates as have _BLOCK utilities
-        for start in range(0, len(replicates), block_rows):
-            block = slice(start, start + block_rows)
+        block_size = max(1, _BLOCK // max(1, utilities[:1].size))  # as many replicates as have _BLOCK utilities
+        for start in range(0, len(replicates), block_size):
+            block = slice(start, start + block_size)
             logits = log_weights(utilities[block], slope[block].reshape(-1, *[1] * (utilities.ndim - 1)))
             if utilities.ndim == 3 or (counts[block] == 1).all():
                 gumbel = np.array([generators[r].gumbel(size=logits.shape[1:]) for r in replicates[block]])
                 indices[block] = np.argmax(logits + gumbel, axis=-1).reshape(len(logits), -1)
                 continue
-            for i, (r, row_logits) in enumerate(zip(replicates[block], logits, strict=True), start):
+            for i, (r, own_logits) in enumerate(zip(replicates[block], logits, strict=True), start):
                 if counts[i] == 1:
-                    indices[i, 0] = np.argmax(row_logits + generators[r].gumbel(size=logits.shape[1:]))
+                    indices[i, 0] = np.argmax(own_logits + generators[r].gumbel(size=logits.shape[1:]))
                 elif counts[i] > 1:
-                    sums = np.cumsum(np.exp(row_logits))  # distribution function, times its last entry
+                    sums = np.cumsum(np.exp(own_logits))  # distribution function, times its last entry
                     points = generators[r].random(size=counts[i]) * sums[-1]
                     # Rounding may put a point at the end; the last index that can be drawn is the one that reaches it.
                     last = np.searchsorted(sums, sums[-1])

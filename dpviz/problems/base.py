@@ -215,11 +215,11 @@ class ProblemSpecification(Specification, ABC):
         whose budget is that of one row, counts a k-th of it.
         """
         costs_of_data = self.dataset.costs if isinstance(self.dataset, RowsSpecification) else ()
-        return (*(Laplace(cost / self.rows_per_person) for cost in costs_of_data), *self.released_settings)
+        return (*(Laplace(cost / self.rows_per_person) for cost in costs_of_data), *self.releases_of_settings)
 
     @property
-    def released_settings(self) -> tuple[Event, ...]:
-        """The part of `released` that are settings of the problem itself; the others are settings of its data set."""
+    def releases_of_settings(self) -> tuple[Event, ...]:
+        """The part of `released` by which settings of the problem itself are known; the others are of its data set."""
         return ()
 
     def replaced(self, **changes: Any) -> Self:
@@ -228,7 +228,7 @@ class ProblemSpecification(Specification, ABC):
         Raises UserError for data of people whom the releases by which facts were bought do not protect.
         """
         copy = super().replaced(**changes)
-        if self.released_settings and copy.released_settings:
+        if self.releases_of_settings and copy.releases_of_settings:
             check_same_people(self.person, copy.person)
         return copy
 

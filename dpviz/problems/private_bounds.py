@@ -102,8 +102,8 @@ def private_bounds(
 
 
 def _lower_end(number: int) -> float:
-    """Return the lower end of a bin, given its number: k > 0 has values in (ENDS[k-1], ENDS[k]], -k has their
-    negatives, and 0 has those around 0, which count as 0."""
+    """Return the lower end of a bin, given its number: k > 0 has values in (ENDS[k-1], ENDS[k]], or all above
+    the last end, -k has their negatives, and 0 has those around 0, which count as 0."""
     if number == 0:
         return 0.0
     return float(ENDS[number - 1]) if number > 0 else -float(ENDS[-number])

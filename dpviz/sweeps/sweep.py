@@ -306,7 +306,7 @@ class Sweep(Specification):
     def condition(self) -> Condition:
         """Condition that the guarantees of all points rest on, such as seeds that the sweep sets."""
         seed = next(iter(self.data_seeds), None)  # of the first data set: on all of them the condition is the same
-        experiments = [self._with_data_seed(experiment, seed) for _, experiment in self._points_on_one_data_set()]
+        experiments = [self._with_data_seed(experiment, seed) for _, experiment in self._points_of_one_set_data_set()]
         return Condition.joined(experiment.condition for experiment in experiments)
 
     def points(self) -> tuple[Experiment, ...]:
@@ -315,7 +315,7 @@ class Sweep(Specification):
         They are ordered by data set, then by value of the second setting, then by value of the first. Raises UserError,
         naming the value or the seed, where settings do not go together.
         """
-        experiments = [experiment for _, experiment in self._points_on_one_data_set()]
+        experiments = [experiment for _, experiment in self._points_of_one_set_data_set()]
         seeds = self.data_seeds or (None,)
         return tuple(self._with_data_seed(experiment, seed) for seed in seeds for experiment in experiments)
 
@@ -325,14 +325,14 @@ class Sweep(Specification):
         An arm without a plan at some value is left out there, with the reason. Raises UserError if no arm has a plan at
         any value, or, naming the value or the seed, where settings do not go together.
         """
-        points_on_one = [_plan_point(key, experiment) for key, experiment in self._points_on_one_data_set()]
-        if all(point.experiment is None for point in points_on_one):
-            first_reason, *_ = points_on_one[0].left_out.values()
+        points_of_one_set = [_plan_point(key, experiment) for key, experiment in self._points_of_one_set_data_set()]
+        if all(point.experiment is None for point in points_of_one_set):
+            first_reason, *_ = points_of_one_set[0].left_out.values()
             raise UserError(first_reason, title="No method has a plan")
         # Plans depend on public facts alone, so they are the same for all data sets.
         points = []
         for seed in self.data_seeds or (None,):
-            for point in points_on_one:
+            for point in points_of_one_set:
                 experiment = None if point.experiment is None else self._with_data_seed(point.experiment, seed)
                 points.append(replace(point, data_seed=seed, experiment=experiment))
         return tuple(replace(point, number=number) for number, point in enumerate(points))
@@ -441,7 +441,7 @@ class Sweep(Specification):
                         warnings.warn(finished_cells.note, stacklevel=3)
         return step.result
 
-    def _points_on_one_data_set(self) -> list[tuple[PointKey, Experiment]]:
+    def _points_of_one_set_data_set(self) -> list[tuple[PointKey, Experiment]]:
         """Return the key and the experiment of the point for every pair of values, on the data of `self.experiment`.
 
         These points are numbered from 0; `planned` numbers the points on all data sets.
@@ -498,8 +498,8 @@ class _UnderWay:
         self._weights = [point.steps / total_steps for point in self._points]
         self._shares = [0.0] * len(self._points)
         self._progress = self._restored = 0.0  # of the sweep, and the part of it that was read from a store
-        self._failure_messages: dict[int, str] = {}  # messages, by number of the point
-        self._success_count = 0  # number of points
+        self._failure_messages: dict[int, str] = {}  # by number of the point
+        self._success_count = 0
         second = sweep.second.values if sweep.second else ()
         if is_ours(type(sweep.experiment.problem)):  # a user's may build a problem with metrics that it does not name
             recorded = ChainMap(*(point.experiment.metrics() for point in points if point.experiment is not None))

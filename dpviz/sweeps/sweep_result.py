@@ -353,7 +353,7 @@ class LeftOut:
     raw : True if the reason follows from raw data, so that it is shown only where those may be.
     """
 
-    point: PointKey
+    key: PointKey
     label: str
     reason: str
     raw: bool = False
@@ -367,7 +367,7 @@ def by_reason(items: Sequence[LeftOut], points: int) -> dict[str, str]:
     # For each reason and each arm the points in words, as keys: a point on several data sets counts once.
     points_by_arm: dict[str, dict[str, dict[str, None]]] = {}
     for item in items:
-        points_by_arm.setdefault(item.reason, {}).setdefault(item.label, {})[item.point.where] = None
+        points_by_arm.setdefault(item.reason, {}).setdefault(item.label, {})[item.key.where] = None
     result = {}
     for reason, arms in points_by_arm.items():
         texts = [label if len(where) == points else f"{label} at {', '.join(where)}" for label, where in arms.items()]
@@ -384,7 +384,7 @@ class PointRuns:
     seconds : computing time of all runs together.
     """
 
-    point: PointKey
+    key: PointKey
     samples: np.ndarray
     endings: Endings | None = None
     seconds: float = 0.0
@@ -393,34 +393,34 @@ class PointRuns:
 class Curve:
     """Results of one arm at every finished point.
 
-    status : privacy of the numbers. point_runs : the runs at each of these points, in the order of the points.
+    privacy : of the numbers. point_runs : the runs at each of these points, in the order of the points.
     """
 
     def __init__(self) -> None:
-        self.status: Privacy = "not private"
+        self.privacy: Privacy = "not private"
         self.point_runs: tuple[PointRuns, ...] = ()
 
     @property
     def released(self) -> bool:
         """True if the numbers are functions of private releases, on no condition."""
-        return self.status == "private"
+        return self.privacy == "private"
 
     def add(self, runs: PointRuns) -> None:
         """Insert the runs of a point, in the order of the points.
 
         The tuple is replaced in one assignment, as other threads may read it at the same time.
         """
-        self.point_runs = tuple(sorted((*self.point_runs, runs), key=lambda item: item.point.number))
+        self.point_runs = tuple(sorted((*self.point_runs, runs), key=lambda item: item.key.number))
 
     @property
     def values(self) -> list[float]:
         """Value of the setting at every finished point."""
-        return [runs.point.value for runs in self.point_runs]
+        return [runs.key.value for runs in self.point_runs]
 
     @property
     def data_seeds(self) -> list[int | None]:
         """Seed of the data set of every finished point; None for the experiment's own data."""
-        return [runs.point.data_seed for runs in self.point_runs]
+        return [runs.key.data_seed for runs in self.point_runs]
 
     @property
     def samples(self) -> list[np.ndarray]:
@@ -429,7 +429,7 @@ class Curve:
 
     def samples_on(self, data_seed: int | None) -> dict[float, np.ndarray]:
         """Return the last numbers (R,) of the runs on one data set, by value of the setting, ascending."""
-        return {runs.point.value: runs.samples for runs in self.point_runs if runs.point.data_seed == data_seed}
+        return {runs.key.value: runs.samples for runs in self.point_runs if runs.key.data_seed == data_seed}
 
 
 class SweepResult(Displayed):
@@ -487,8 +487,8 @@ class SweepResult(Displayed):
         """
         curves = {label: copy(curve) for label, curve in self.curves.items()}
         if not diagnostics:
-            # Released numbers stay, also those whose guarantee rests on a condition, which have a status of their own.
-            curves = {label: curve for label, curve in curves.items() if curve.status != "not private"}
+            # Released numbers stay, also those whose guarantee rests on a condition, which have a privacy of their own.
+            curves = {label: curve for label, curve in curves.items() if curve.privacy != "not private"}
         view = self._view(curves)
         view.left_out = [item for item in self.left_out if diagnostics or not item.raw]
         if diagnostics:
@@ -507,15 +507,15 @@ class SweepResult(Displayed):
         curves = {}
         for label, curve in self.curves.items():
             curves[label] = part = Curve()
-            part.status = curve.status
-            part.point_runs = tuple(runs for runs in curve.point_runs if runs.point.second == second)
+            part.privacy = curve.privacy
+            part.point_runs = tuple(runs for runs in curve.point_runs if runs.key.second == second)
         view = self._view(curves)
         view.second, view.guess = (), self.guess
         view.points, view.price = self.points // len(self.second), self.prices.get(second, "")
         view.done = tuple((value, is_restored) for value, is_restored in self.done if value == second)
-        view.left_out = [item for item in self.left_out if item.point.second == second]
+        view.left_out = [item for item in self.left_out if item.key.second == second]
         view.cut = self.cut if view.finished < view.points else ""
-        view.guesses.point_runs = tuple(runs for runs in self.guesses.point_runs if runs.point.second == second)
+        view.guesses.point_runs = tuple(runs for runs in self.guesses.point_runs if runs.key.second == second)
         return view
 
     def _view(self, curves: dict[str, Curve]) -> "SweepResult":
@@ -532,7 +532,7 @@ class SweepResult(Displayed):
         numbers of all its runs on all data sets so far, (R × S,)."""
         by_value: dict[float, list[np.ndarray]] = {}
         for runs in self._curve(arm).point_runs:
-            by_value.setdefault(runs.point.value, []).append(runs.samples)
+            by_value.setdefault(runs.key.value, []).append(runs.samples)
         values = sorted(by_value)
         return np.array(values), [np.concatenate(by_value[value]) for value in values]
 
@@ -551,7 +551,7 @@ class SweepResult(Displayed):
         same for all arms.
         """
         check_one_of(arm, self.curves, "method")
-        values = np.unique([runs.point.value for curve in self.curves.values() for runs in curve.point_runs])
+        values = np.unique([runs.key.value for curve in self.curves.values() for runs in curve.point_runs])
         medians = np.full((len(self.second), len(values)), np.nan)
         for row, second in enumerate(self.second):
             row_values, row_medians = self.at(second).medians(arm)
@@ -619,7 +619,7 @@ class SweepResult(Displayed):
 
     def _data_seeds(self) -> list[int | None]:
         """Return the seeds of the data sets with a result, in the order of the points."""
-        points = [runs.point for curve in self.curves.values() for runs in curve.point_runs]
+        points = [runs.key for curve in self.curves.values() for runs in curve.point_runs]
         return list(dict.fromkeys(point.data_seed for point in sorted(points, key=lambda point: point.number)))
 
     def to_frame(self) -> "pd.DataFrame":
@@ -636,7 +636,7 @@ class SweepResult(Displayed):
         rows = []
         for label, curve in curves:
             for runs in curve.point_runs:
-                seed, setting, second = runs.point.data_seed, runs.point.value, runs.point.second
+                seed, setting, second = runs.key.data_seed, runs.key.value, runs.key.second
                 for replicate, value in enumerate(runs.samples.tolist()):
                     rows.append((label, seed, replicate, setting, second, self.metric_name, value, curve.released))
         frame = pd.DataFrame(rows, columns=columns)
@@ -644,9 +644,9 @@ class SweepResult(Displayed):
 
     def leave_out(self, items: Iterable[LeftOut]) -> None:
         """Add arms without a result to `left_out`, which stays in the order of the points."""
-        self.left_out = sorted([*self.left_out, *items], key=lambda item: item.point.number)
+        self.left_out = sorted([*self.left_out, *items], key=lambda item: item.key.number)
 
-    def record(self, point: PointKey, trace: Trace) -> None:
+    def record(self, key: PointKey, trace: Trace) -> None:
         """Add the last numbers of every arm of a finished run at a point.
 
         A replicate that diverged counts with the last number that it delivered, limited to ±1e300. An arm of which a
@@ -655,18 +655,18 @@ class SweepResult(Displayed):
         guess = trace.guess(self.metric_name) if self.metric_name in trace.metrics else None
         if guess is not None:
             self.guess, value = guess
-            self.guesses.add(PointRuns(point, np.array([value])))
+            self.guesses.add(PointRuns(key, np.array([value])))
         for label, arm_trace in trace.arm_traces.items():
             _, series = arm_trace.series(self.metric_name)
             numbers = last_numbers(series)
             if not len(numbers):
-                self.leave_out([LeftOut(point, label, "This method does not record the quantity.")])
+                self.leave_out([LeftOut(key, label, "This method does not record the quantity.")])
                 continue
-            status = arm_trace.privacy_of_metric(trace.metrics[self.metric_name])
+            privacy = arm_trace.privacy_of_metric(trace.metrics[self.metric_name])
             if np.isnan(numbers).any():
                 reason = "Some runs of this method delivered no numbers."
-                self.leave_out([LeftOut(point, label, reason, raw=status == "not private")])
+                self.leave_out([LeftOut(key, label, reason, raw=privacy == "not private")])
             else:
-                self.curves[label].status = status
+                self.curves[label].privacy = privacy
                 samples = np.clip(numbers, -_LARGEST, _LARGEST)
-                self.curves[label].add(PointRuns(point, samples, endings(arm_trace), arm_trace.seconds))
+                self.curves[label].add(PointRuns(key, samples, endings(arm_trace), arm_trace.seconds))

@@ -169,7 +169,7 @@ def _cells(figure: go.Figure) -> pd.DataFrame:
     value_title = figure.layout.coloraxis.colorbar.title.text
     rows = []
     for trace in figure.data:
-        for y, row in zip(trace.y, trace.customdata, strict=True):  # the values; those in `z` are of their colours
+        for y, row in zip(trace.y, trace.customdata, strict=True):  # the values; `z` has their colours
             for x, cell in zip(trace.x, row, strict=True):
                 if not np.isnan(cell):
                     rows.append({"curve": _name(trace), x_title: x, y_title: y, value_title: cell})

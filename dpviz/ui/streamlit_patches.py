@@ -327,8 +327,8 @@ def _with_settings(work: Callable[["QueryParams"], None]) -> None:
 def set_address(settings: Mapping[str, list[str]]) -> None:
     """Replace the settings in the address, before the running script draws its controls.
 
-    Streamlit's own functions refuse that once the controls were drawn, as they are when a browser comes back to an
-    address that was replaced: by its button Back, or in a request from before it heard of the new one.
+    Streamlit's own functions refuse to set those of controls that were drawn before. A browser may name an address
+    again that it has replaced: by its button Back, or in a request from before it heard of the new one.
     """
 
     def set_all(params: "QueryParams") -> None:

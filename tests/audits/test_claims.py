@@ -35,17 +35,19 @@ def test_rates_refute_the_ranges_that_do_not_allow_them_and_no_others(share: flo
     """To the grid of shares: never above the truth, and less than two steps below."""
     ranges, q = (1.0, 1.0, 2.0, 2.0), np.array([0.01, 0.05, 0.2, 0.5])
     rate = 1 - tradeoffs.tradeoff([ExpMech(share * one) for one in ranges], q)
-    found = claim_of(ranges).least(rate, q) / 2
+    found = claim_of(ranges).smallest_value(rate, q) / 2
     assert (found <= share).all() and (found >= share - 0.041).all()
-    assert (claim_of(ranges).least(q, q) == 0).all()  # guessing proves nothing
+    assert (claim_of(ranges).smallest_value(q, q) == 0).all()  # guessing proves nothing
     above = 1 - tradeoffs.tradeoff([ExpMech(one) for one in ranges], q) + 1e-4
-    assert (claim_of(ranges).least(above, q) > 2.0).all()  # the claim itself is refuted by any more
+    assert (claim_of(ranges).smallest_value(above, q) > 2.0).all()  # the claim itself is refuted by any more
 
 
 def test_ranges_too_large_to_compose_leave_the_budget_as_the_claim() -> None:
     """At the largest μ of the page the audit ended in an error."""
     claim = Audit(SAMPLING, GaussianDP(mu=20.0)).claim
-    assert claim.symbol == "μ" and claim.least(np.array([0.9]), np.array([0.1])) == pytest.approx(2 * 1.2815516)
+    assert claim.symbol == "μ" and claim.smallest_value(np.array([0.9]), np.array([0.1])) == pytest.approx(
+        2 * 1.2815516
+    )
 
 
 @pytest.mark.slow

@@ -62,7 +62,7 @@ def test_a_rate_and_steps_that_are_no_whole_numbers_here_are_rounded_up() -> Non
         ),
         ("noise_multiplier=2. - 1, sample_rate=.1, steps=1000+warmup", "lacks noise_multiplier, steps"),
         ("noise_multiplier=1,1000, sample_rate=.1, steps=1.000", "lacks noise_multiplier, steps"),
-        ("noise_multiplier=1.1, sample_rate=.1, steps=(1000) + 500", "lacks steps"),
+        ("SelfComposedDpEvent(PoissonSampledDpEvent(.1, GaussianDpEvent(1.1)), 1.000)", "lacks steps"),
         (
             "noise_multiplier=1·5, sample_rate=.1 × 2, steps=1000 -1",
             r"lacks noise_multiplier, sample_rate \(.*\), steps",

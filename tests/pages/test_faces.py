@@ -58,7 +58,7 @@ def test_along_the_budget_all_budgets_are_there_and_a_move_of_it_moves_the_mark_
     private = {arm.label for arm in job.task.experiment.arms}
     assert at.keys() <= private
     for label, places in at.items():
-        left = {item.point.value for item in job.result.left_out if item.label == label} if job.result else set()
+        left = {item.key.value for item in job.result.left_out if item.label == label} if job.result else set()
         assert np.allclose(places, sorted({*job.task.values, present} - left)), label
     assert len(job.task.values) >= 6 and all(not arm.reference for arm in job.task.experiment.arms)
 

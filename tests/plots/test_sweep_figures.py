@@ -94,7 +94,7 @@ def test_a_crossing_is_an_interval_over_the_data_sets_and_those_without_one_are_
 def test_without_diagnostics_only_what_is_released_is_drawn() -> None:
     told = Metric("told", "What was told", released=True)
     result = made(told, a=(0.1, 0.2, 0.4), b=(0.5, 0.6, 0.7))
-    result.curves["a"].status = "private"
+    result.curves["a"].privacy = "private"
     assert reads_raw_data(drawn(result)), "an arm has no privacy"
     figure = drawn(result.visible(False))
     assert set(named(figure)) == {"a"} and figure.layout.yaxis.title.text == "What was told"

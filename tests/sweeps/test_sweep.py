@@ -169,7 +169,7 @@ def test_an_arm_without_a_plan_is_left_out_where_it_has_none() -> None:
     assert list(many.plans) == ["all"] and many.left_out["blocks"].endswith(".") and 0 < few.steps < many.steps
     result = sweep.run()
     assert result.series("all")[0].tolist() == [8, 500] and result.series("blocks")[0].tolist() == [8]
-    assert [(item.point.value, item.label) for item in result.left_out] == [(500, "blocks")]
+    assert [(item.key.value, item.label) for item in result.left_out] == [(500, "blocks")]
 
 
 def test_a_value_at_which_no_method_has_a_plan_takes_no_results_of_others() -> None:
@@ -177,7 +177,7 @@ def test_a_value_at_which_no_method_has_a_plan_takes_no_results_of_others() -> N
     for label in ("told", "other"):
         values, samples = result.series(label)
         assert values.tolist() == [2, 8] and [found.tolist() for found in samples] == [[2.0] * 3, [8.0] * 3]
-    assert {(item.point.value, item.label) for item in result.left_out} == {(4, "told"), (4, "other")}
+    assert {(item.key.value, item.label) for item in result.left_out} == {(4, "told"), (4, "other")}
 
 
 def test_without_any_plan_there_is_no_sweep() -> None:
@@ -286,7 +286,7 @@ def test_an_arm_that_fails_at_one_point_is_left_out_there_and_the_others_are_not
     result = steps[-1].result
     assert result.series("told")[0].tolist() == [2, 8] and result.series("other")[0].tolist() == [2, 4, 8]
     (item,) = result.left_out
-    assert (item.point.value, item.label) == (4.0, "told") and reason in item.reason
+    assert (item.key.value, item.label) == (4.0, "told") and reason in item.reason
     assert result.visible(False).left_out == ([] if item.raw else [item]) and item.raw == (happens != "mistake")
     assert all(a.progress <= b.progress for a, b in pairwise(steps)) and steps[-1].progress == 1.0
 
@@ -393,7 +393,7 @@ def test_a_method_without_a_plan_is_left_out_once_and_not_once_per_data_set() ->
         values=(8, 500),
     )
     result = of.run()
-    assert [(item.point.value, item.label) for item in result.left_out] == [(500, "blocks")]
+    assert [(item.key.value, item.label) for item in result.left_out] == [(500, "blocks")]
     assert result.series("blocks")[0].tolist() == [8] and len(result.series("blocks")[1][0]) == 6
 
 

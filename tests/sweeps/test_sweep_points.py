@@ -69,7 +69,7 @@ def test_a_point_that_fails_is_left_out_with_its_sentence_and_nothing_but_failur
     failed = Outcome("failed", "This run needed more memory than a run may use.")
     result = DIMENSIONS.run(executor=Elsewhere(instead={0: failed}))
     assert result.series("a")[0].tolist() == [4, 8] and result.finished == 2
-    assert [(item.point.value, item.label, item.reason) for item in result.left_out] == [
+    assert [(item.key.value, item.label, item.reason) for item in result.left_out] == [
         (2.0, "a", failed.message), (2.0, "b", failed.message)
     ]  # fmt: skip
     with pytest.raises(UserError, match="more memory than a run may use"):

@@ -184,7 +184,7 @@ def test_a_silent_stream_has_a_heartbeat_which_notices_that_the_time_is_over(mon
 def test_streams_end_when_the_server_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Uvicorn would wait for them for ever."""
     server = SimpleNamespace(should_exit=False)
-    monkeypatch.setattr(phones, "POLL_INTERVAL", 0.01)
+    monkeypatch.setattr(phones, "CHECK_SECONDS", 0.01)
     monkeypatch.setattr(signal, "getsignal", lambda _: SimpleNamespace(__self__=server))
 
     async def scene(hall: Hall) -> None:

@@ -528,6 +528,8 @@ def test_the_group_column_is_neither_target_nor_feature_and_many_groups_leave_a_
     assert len(page.shares) == 20 and {"g29", "other"} <= set(page.shares)
     page.members(("g29", 0.2), ("of no row", 0.1)).press("propose")
     assert len(page.shares) == 20 and page.shares["g29"] == 0.2 and page.shares["of no row"] == 0.1
+    *names, _ = page.shares
+    assert names == sorted(names), "in the order of shares that were released before"
     page = Page("groups").upload(table().assign(sick=np.arange(60) % 2))
     assert page.nothing and page.said, "no column has groups"
 

@@ -82,7 +82,7 @@ def _check_times(array: "pyarrow.Array", name: str) -> None:
     """Raise UserError for dates outside the years 0 to 9999, and times of day beyond 24 hours: they have no text."""
     kind = array.type
     # The array holds ticks, whole numbers of a unit: of dates since 1970, of a time of day since midnight. They must be
-    # at least that of the first valid day, and below that of the day after the last. NumPy counts days since 1970, too,
+    # at least that of the first valid day, and below that of the day after the last. NumPy counts from 1970, too,
     # so that a time of day is one on the first day of 1970.
     unit = "D" if types.is_date32(kind) else "ms" if types.is_date64(kind) else kind.unit
     first, end = ("1970-01-01", "1970-01-02") if types.is_time(kind) else ("0000-01-01", "10000-01-01")
@@ -190,8 +190,8 @@ class ColumnBuilder:
         array = _in_one_piece(pyarrow.chunked_array(self._parts))
         if types.is_int64(array.type) or types.is_uint64(array.type):
             extremes = pyarrow.compute.min_max(array).as_py()
-            is_missing = extremes["max"] is None  # all cells are
-            if is_missing or -_EXACT <= extremes["min"] <= extremes["max"] <= _EXACT:
+            all_missing = extremes["max"] is None
+            if all_missing or -_EXACT <= extremes["min"] <= extremes["max"] <= _EXACT:
                 array = array.cast(pyarrow.float64())
         if types.is_float64(array.type) and array.null_count:
             return array.fill_null(math.nan)

@@ -112,14 +112,14 @@ def read_cells(texts: "pyarrow.Array", reading: Reading) -> "tuple[np.ndarray, p
     cells = compute.if_else(compute.is_in(cells, missing_texts), None, cells)  # null where missing
     # The same cells with decimal points and without grouped thousands.
     group = "," if reading.decimal == "." else "."
-    pointed = cells
+    number_texts = cells
     if compute.any(compute.match_substring(cells, group)).as_py():
         is_grouped = compute.match_substring_regex(cells, _GROUPED.format(group=group, decimal=reading.decimal))
-        pointed = compute.if_else(is_grouped, compute.replace_substring(cells, group, ""), cells)
+        number_texts = compute.if_else(is_grouped, compute.replace_substring(cells, group, ""), cells)
     if reading.decimal == ",":
-        has_point = compute.match_substring(pointed, ".")  # a point that groups no thousands: an odd cell
-        pointed = compute.replace_substring(compute.if_else(has_point, None, pointed), ",", ".")
-    is_plain, values = parse_plain_numbers(pointed)
+        has_point = compute.match_substring(number_texts, ".")  # a point that groups no thousands: an odd cell
+        number_texts = compute.replace_substring(compute.if_else(has_point, None, number_texts), ",", ".")
+    is_plain, values = parse_plain_numbers(number_texts)
     # `odd.dictionary` has the distinct odd texts, `odd.indices` the index of each cell's text, null for other cells.
     odd = compute.if_else(is_plain, None, cells).dictionary_encode()
     # A long whole number becomes a float only if the float has all its digits.

@@ -146,7 +146,7 @@ def records(lines: TextRows, separator: str) -> TextRows:
     is_inside = quote_counts.astype(bool)  # true for lines that begin inside a cell in quotes; the last is for the end
     if not is_inside.any():
         return lines
-    first_lines = np.flatnonzero(~is_inside)  # the index of each record's first line
+    first_lines = np.flatnonzero(~is_inside)  # the index of each record's first line, and of the end
     merged_rows = TextRows(lines.data, lines.offsets[first_lines])
     # Records of several lines. However the quotes of any other are read, it begins and ends with its line.
     multiline = np.flatnonzero(np.diff(first_lines) > 1)

@@ -154,12 +154,12 @@ def decomposition(method: GradientMethod, plan: Plan, *, exact: bool = False, co
             for part, appearance in zip(drawable, _PARTS, strict=True)
             if part.any()  # such as batch noise without batches
         ]
-        frame = style.layout(axes, legend_entries=len(traces), height=style.ALONE)
+        layout = style.layout(axes, legend_entries=len(traces), height=style.ALONE)
         step = noise_takes_over(parts)
         if step is not None:
             labels, shapes = vertical_line_parts([VerticalLine(step, f"noise takes over: step {step:,}")])
-            frame |= {"annotations": [*frame["annotations"], *labels], "shapes": shapes}
-        figure = go.Figure({"data": traces, "layout": frame})
+            layout |= {"annotations": [*layout["annotations"], *labels], "shapes": shapes}
+        figure = go.Figure({"data": traces, "layout": layout})
     return chart(
         figure,
         "What limits accuracy",

@@ -109,7 +109,7 @@ class Upsets(FinalMedian):
 
     def numbers(self, side: Side) -> Numbers:
         """Return the numbers of a side that the lesson's text names, among them the errors of a single run of either
-        method, and `apart`, by which factor the runs of `other` differ."""
+        method, and `apart`, the largest error of `other` over its smallest."""
         numbers = dict(super().numbers(side))
         if side.trace is not None:
             errors, other_errors = self._last_errors(side)

@@ -187,7 +187,7 @@ def best_split(method: Method, facts: SmoothFacts, budget: Budget, factors: theo
     m = method.batch_size(facts)
     if method.noise == "laplace" and m < facts.n and budget.pure:
         return theory.sampled_split(factors.log_weight, epsilon=budget.left(facts.released), ratio=facts.n / m)
-    return theory.optimal_shares(factors, method.noise)
+    return theory.shares_by_bound(factors, method.noise)
 
 
 def half_variance(method: Method, facts: SmoothFacts, plan: Plan) -> np.ndarray:
@@ -339,7 +339,7 @@ def _laplace_bound(
         elif method.schedule == "uniform":
             weights = np.ones(iterations)
         else:
-            weights = theory.optimal_shares(prefix, "laplace")
+            weights = theory.shares_by_bound(prefix, "laplace")
         epsilon_of_steps = weights * affordable_multiple(weights)
         # Amplification by sampling makes ε on a known batch ln(1 + (e^ε - 1) m/n); this is the inverse.
         epsilon_on_batch = np.log1p(np.expm1(epsilon_of_steps) * ratio)

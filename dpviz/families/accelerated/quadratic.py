@@ -2,8 +2,8 @@
 
 In the eigenbasis every coordinate is an autoregression of order two, driven by the noise (THEORY.md, section 5.4):
 x_t = phi1 x_{t-1} + phi2 x_{t-2} - step_size w_t, and its mean and variance follow linear recursions that `recursion`
-solves without a loop over the iterations: it takes coefficients c_k, a force f_t and a memory, and returns
-y_t = sum_k c_k y_{t-k} + f_t for t >= 1, where the memory, added to f_1, f_2, .., is what earlier y contribute. The
+solves without a loop over the iterations: it takes coefficients c_k, a force f_t and `past_terms`, and returns
+y_t = sum_k c_k y_{t-k} + f_t for t >= 1, where `past_terms`, added to f_1, f_2, .., are what earlier y contribute. The
 noise w_t is independent, with zero mean and a given variance in every coordinate: 2 b_t^2 for Laplace noise of scale
 b_t, sigma_t^2 for Gaussian noise. Methods start with x_{-1} = x_0.
 
@@ -99,8 +99,8 @@ def moments(
                 if is_reset:
                     covariance = var[current]
                 # The mean follows the recursion without noise, from the two iterates before the segment.
-                memory = [phi1 * x[current] + phi2 * x[previous], phi2 * x[current]]
-                x[new] = recursion([phi1, phi2], force=np.zeros(segment.stop - current), past_terms=memory)
+                past_terms = [phi1 * x[current] + phi2 * x[previous], phi2 * x[current]]
+                x[new] = recursion([phi1, phi2], force=np.zeros(segment.stop - current), past_terms=past_terms)
                 state = (var[current], covariance, var[previous])
                 var[new] = _segment_variances(phi1, phi2, innovation[segment], state)
                 # Cov(x_{t+1}, x_t) = phi1 Var(x_t) + phi2 Cov(x_t, x_{t-1}), up to the end of the segment.
@@ -125,11 +125,11 @@ def _segment_variances(phi1: float, phi2: float, innovation: Floats, state: tupl
     second = phi1**2 * first + 2 * phi1 * phi2 * covariance + phi2**2 * current
     covariance = phi1 * first + phi2 * covariance
     third = phi1**2 * second + 2 * phi1 * phi2 * covariance + phi2**2 * first
-    # The memory is what must be added to the first three terms so that they continue from the state.
+    # `past_terms` is what must be added to the first three terms so that they continue from the state.
     square = phi1**2 + phi2
-    memory = [first, second - square * first, third - square * second - phi2 * square * first]
+    past_terms = [first, second - square * first, third - square * second - phi2 * square * first]
     force = innovation - phi2 * np.append(0.0, innovation[:-1])
-    return recursion([square, phi2 * square, -(phi2**3)], force, memory)
+    return recursion([square, phi2 * square, -(phi2**3)], force, past_terms)
 
 
 def _gap(eigenvalues: ArrayLike, mean: Floats, variance: Floats) -> Gap:

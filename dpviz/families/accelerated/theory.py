@@ -235,7 +235,7 @@ def sampling_variance(gradient_bound: float, m: int, n: int) -> float:
 # ------------------------------------------------------------------------------------------------------- budget splits
 
 
-def optimal_shares(factors: BoundFactors, noise: Noise) -> Floats:
+def shares_by_bound(factors: BoundFactors, noise: Noise) -> Floats:
     """Return (T,) the shares of the budget, up to a common factor, that minimise the bound after T steps (Proposition
     4.2).
 

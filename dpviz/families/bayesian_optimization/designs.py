@@ -51,7 +51,7 @@ def simplex_dimensions(count: int, d: int) -> tuple[int, ...]:
     if count <= d:
         return (count - 1,)
     simplices = count - d
-    size, larger_ones = divmod(d, simplices)  # so many of the simplices have one dimension more than the others
+    size, larger_ones = divmod(d, simplices)  # `larger_ones` of the simplices have one dimension more
     return (size + 1,) * larger_ones + (size,) * (simplices - larger_ones)
 
 

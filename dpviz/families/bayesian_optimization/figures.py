@@ -210,9 +210,9 @@ def bias_and_noise(forecast: Forecast) -> Chart:
     as set and the recommended one. Nothing is drawn while no DP-GIBO is selected.
     """
     if forecast.advice is None:
-        figure = nothing("This budget buys no Gaussian noise, which DP-GIBO needs.")
+        figure = empty_figure("This budget buys no Gaussian noise, which DP-GIBO needs.")
     elif not forecast.selected:
-        figure = nothing(texts.NOT_SELECTED)
+        figure = empty_figure(texts.NOT_SELECTED)
     else:
         facts, noise = forecast.facts, forecast.advice.noise_length
         lengths = AMPLITUDE * np.sqrt(LEVELS * prior_trace(facts, forecast.method) / facts.d)
@@ -246,7 +246,7 @@ def trainings_by_level(forecast: Forecast) -> Chart:
     method as a limit; nothing while no DP-GIBO is selected."""
     heading, alt = "What it takes", "Trainings of a run against the bias level"
     if not forecast.selected:
-        return chart(nothing(texts.NOT_SELECTED), heading, alt, texts.TRAININGS_BY_LEVEL)
+        return chart(empty_figure(texts.NOT_SELECTED), heading, alt, texts.TRAININGS_BY_LEVEL)
     levels = LEVELS[::3]  # fewer, as the rule for batches is evaluated at each
     others = [
         Limit(count, f"{label} {short(count)}")
@@ -444,7 +444,7 @@ def paths(
     is_log = [facts.logarithmic[j] for j in pair]
     x_title, y_title = (facts.names[j].capitalize() for j in pair)
     entries = max(2, len(arm_traces))  # at two and more there is a legend, which names a single method, too
-    frame = style.layout(Axes(x_title, y_title, log_x=is_log[0], log_y=is_log[1]), legend_entries=entries)
+    layout = style.layout(Axes(x_title, y_title, log_x=is_log[0], log_y=is_log[1]), legend_entries=entries)
     traces: list[dict[str, Any]] = []
     for number, (label, arm_trace) in enumerate(arm_traces.items()):
         path = facts.settings_at(np.array(arm_trace.path["x"]))[:, pair]  # (t, 2) iterates of the first run
@@ -460,11 +460,11 @@ def paths(
     for axis, log, (low, high) in zip(("xaxis", "yaxis"), is_log, box.T.tolist(), strict=True):
         edges = np.log10([low, high]) if log else np.array([low, high])
         room = 0.04 * (edges[1] - edges[0])  # between the outline and the edge of the frame
-        frame[axis] |= {"range": [float(edges[0] - room), float(edges[1] + room)]}
+        layout[axis] |= {"range": [float(edges[0] - room), float(edges[1] + room)]}
     outline = {"type": "rect", "xref": "x", "yref": "y", "line": {"color": style.GREY, "dash": "dot", "width": 1}}
     (x0, y0), (x1, y1) = box.tolist()
-    frame["shapes"] += [outline | {"x0": x0, "x1": x1, "y0": y0, "y1": y1}]
-    figure = go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
+    layout["shapes"] += [outline | {"x0": x0, "x1": x1, "y0": y0, "y1": y1}]
+    figure = go.Figure({"data": traces, "layout": layout | {"hovermode": "closest"}})
     return chart(
         figure,
         "Where did the settings go?",
@@ -528,6 +528,6 @@ def posterior_slice_chart(curve: posterior_slice.PosteriorSlice, title: str, log
     )
 
 
-def nothing(reason: str) -> go.Figure:
+def empty_figure(reason: str) -> go.Figure:
     """Return an empty figure that says the reason why there is nothing to draw."""
     return line_figure([], Axes("", ""), if_empty=reason)

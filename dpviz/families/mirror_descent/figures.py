@@ -181,12 +181,12 @@ def accounting_gain(epsilons: Mapping[str, float], about_draws: str) -> Chart:
         },
         "hovertemplate": "%{y}: ε = %{text}<extra></extra>",
     }
-    frame = style.layout(Axes("ε of the same draws", ""), height=style.ALONE) | {"hovermode": "closest"}
-    frame["yaxis"] |= {"type": "category", "autorange": "reversed", "automargin": True}
+    layout = style.layout(Axes("ε of the same draws", ""), height=style.ALONE) | {"hovermode": "closest"}
+    layout["yaxis"] |= {"type": "category", "autorange": "reversed", "automargin": True}
     # 12 % more: room for the text at the end of the longest bar; 1e-9, as a range must not be empty if all are 0.
-    frame["xaxis"] |= {"range": [0.0, 1.12 * float(values.max(initial=1e-9))]}
+    layout["xaxis"] |= {"range": [0.0, 1.12 * float(values.max(initial=1e-9))]}
     return chart(
-        go.Figure({"data": [bars], "layout": frame}),
+        go.Figure({"data": [bars], "layout": layout}),
         "What the paper's step really costs",
         "ε of the paper's step size by four accountings",
         f"{about_draws} What is left over could have bought larger steps.",
@@ -292,9 +292,9 @@ def strategies(
     # The layout counts three entries to a line of the legend. That is right for short names; long ones take one line
     # each, or two.
     entries = 3 * (legend_lines + bool(others)) if longest_name > _SHORT_NAME else len(traces)
-    frame = style.layout(Axes(STEP, "Weight"), legend_entries=entries)
-    frame["yaxis"] |= {"range": [0, 1]}
-    return go.Figure({"data": traces, "layout": frame})
+    layout = style.layout(Axes(STEP, "Weight"), legend_entries=entries)
+    layout["yaxis"] |= {"range": [0, 1]}
+    return go.Figure({"data": traces, "layout": layout})
 
 
 def mixtures(trace: Trace, styles: Mapping[str, ArmStyle], height: int, privacy: str) -> Chart:
@@ -373,10 +373,10 @@ def marginals(cells: Sequence[str], truth: np.ndarray, answers: np.ndarray, capt
                 }
             )
     notes = [f"{len(worst_first):,} of {len(truth):,} cells"] if len(worst_first) < len(truth) else []
-    frame = style.layout(
+    layout = style.layout(
         Axes("True share of rows", "Synthetic share"), notes=notes, not_private=True, legend_entries=len(traces)
     )
-    figure = go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
+    figure = go.Figure({"data": traces, "layout": layout | {"hovermode": "closest"}})
     return chart(
         figure,
         "Marginals, true and synthetic",
@@ -461,11 +461,11 @@ def group_losses(
         sides = {"array": (high - median).astype(np.float32), "arrayminus": (median - low).astype(np.float32)}
         traces[0]["error_y"] = {"type": "data", "symmetric": False, **sides}
     notes = ["thin bars: 10-90 % of the runs"] if has_several_runs else ["one run; results vary"]
-    frame = style.layout(
+    layout = style.layout(
         Axes("Group", "Loss", from_zero=True), notes=notes, not_private=True, legend_entries=len(traces)
     )
-    frame["xaxis"] |= {"type": "category", "unifiedhovertitle": {"text": "%{x}"}}
-    figure = go.Figure({"data": traces, "layout": frame | {"barmode": "group"}})
+    layout["xaxis"] |= {"type": "category", "unifiedhovertitle": {"text": "%{x}"}}
+    figure = go.Figure({"data": traces, "layout": layout | {"barmode": "group"}})
     return chart(
         figure,
         "Loss per group",

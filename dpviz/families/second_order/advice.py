@@ -60,7 +60,7 @@ class Forecast:
     rows_published : the same by the poster's formula (4), without its hidden factors; also with assumed constants.
     blind : True if the method never looks at the curvature.
     assumed : constants that are declared, and smaller than what follows from the loss.
-    noise_factor : factor by which noise must fall until one of the phases is green; infinite if none suffices.
+    factor_until_green : factor by which noise must fall until one of the phases is green; infinite if none suffices.
     """
 
     label: str
@@ -74,7 +74,7 @@ class Forecast:
     rows_published: float | None
     blind: bool
     assumed: tuple[Assumed, ...]
-    noise_factor: float
+    factor_until_green: float
 
     @property
     def name(self) -> str:
@@ -118,7 +118,7 @@ def phase_forecasts(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Fo
     # Of the objective, by every step: MIN_DEC of the paper. Curvature steps count only if Hessians are released.
     names = ["gradient_decrease", "curvature_decrease"] if "hessian" in plan.noise else ["gradient_decrease"]
     decrease = min((plan.resolved[name] for name in names if name in plan.resolved), default=float("nan"))
-    noise_factor = min(stopping.factor_until_green for stopping in stoppings)
+    factor_until_green = min(stopping.factor_until_green for stopping in stoppings)
     forecasts_of_phases = []
     for number, stopping in enumerate(stoppings, 1):
         rows_needed = rows_published = None
@@ -141,7 +141,7 @@ def phase_forecasts(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Fo
             rows_published=rows_published,
             blind=blind,
             assumed=facts.assumed,
-            noise_factor=noise_factor,
+            factor_until_green=factor_until_green,
         )
         forecasts_of_phases.append(forecast)
     return tuple(forecasts_of_phases)
@@ -155,10 +155,10 @@ def guarantee(analysis: Analysis, stopping: Stopping, method: NonconvexMethod, p
     The releases may have errors that are too large with the probability that FAILURE leaves after everything else that
     may fail: certificates, tests of Hessians through products, and a gap that was released before the run.
     """
-    of_certificates = CERTIFICATE_FAILURE if "certificate" in plan.noise else 0.0
-    of_products = LANCZOS_FAILURE if "hessian_products" in plan.resolved else 0.0
-    of_gap = UNDERESTIMATE if NonconvexFacts.of(plan.facts).released else 0.0
-    failure = FAILURE - of_certificates - (of_products + of_gap)
+    certificate_failure = CERTIFICATE_FAILURE if "certificate" in plan.noise else 0.0
+    product_failure = LANCZOS_FAILURE if "hessian_products" in plan.resolved else 0.0
+    gap_failure = UNDERESTIMATE if NonconvexFacts.of(plan.facts).released else 0.0
+    failure = FAILURE - certificate_failure - (product_failure + gap_failure)
     search_noise = method.search_noise(plan) if isinstance(method, LineSearch) else None
     return theory.guarantee(analysis, stopping, failure, iterations=plan.iterations, search_noise=search_noise)
 
@@ -277,9 +277,9 @@ class SplitComparison(NamedTuple):
 
     splits : by name, the plan's own first. phase : name of the phase that they refer to.
     rows : n if noise falls with 1/n, else None. assumed : constants that are declared and do not follow from the loss.
-    curve_shares : (k,) shares of the Hessians. noise_factors : (k,) for each the factor by which noise must fall until
-        a run stops at once at a flat point. row_factors : (k,) for each the factor by which the number of rows must
-        grow until the theorem promises a solution; None where it promises nothing.
+    curve_shares : (k,) shares of the Hessians. factors_until_recognised : (k,) for each the factor by which noise must
+        fall until a run stops at once at a flat point. row_factors : (k,) for each the factor by which the number of
+        rows must grow until the theorem promises a solution; None where it promises nothing.
     """
 
     splits: Mapping[str, Split]
@@ -287,7 +287,7 @@ class SplitComparison(NamedTuple):
     rows: int | None
     assumed: tuple[Assumed, ...]
     curve_shares: np.ndarray
-    noise_factors: np.ndarray
+    factors_until_recognised: np.ndarray
     row_factors: np.ndarray | None
 
 
@@ -306,13 +306,13 @@ def compare(label: str, method: NonconvexMethod, plan: Plan) -> SplitComparison 
             return None
         return guarantee(analysis, with_share(stopping, current, share), method, plan).row_factor
 
-    def noise_factor(share: float) -> float:
+    def factor_until_recognised(share: float) -> float:
         """Return the factor by which noise must fall until a run stops at once at a flat point with this share."""
         return with_share(stopping, current, share).factor_until_recognised
 
-    soonest = minimize_scalar(noise_factor, bounds=HESSIAN_LIMITS, method="bounded", options={"xatol": 1e-3})
+    soonest = minimize_scalar(factor_until_recognised, bounds=HESSIAN_LIMITS, method="bounded", options={"xatol": 1e-3})
     shares = {YOURS: current, EVENLY: EVEN, SOONEST: float(soonest.x)}
-    noise_factors = np.array([noise_factor(share) for share in CURVE_SHARES.tolist()])
+    factors_until_recognised = np.array([factor_until_recognised(share) for share in CURVE_SHARES.tolist()])
     row_factors = None
     if forecast.rows_needed is not None:
         shares[PROVEN] = soonest_proven_share(guarantee(analysis, stopping, method, plan), current)
@@ -326,7 +326,7 @@ def compare(label: str, method: NonconvexMethod, plan: Plan) -> SplitComparison 
         rows=facts.n if forecast.all_rows else None,
         assumed=facts.assumed,
         curve_shares=CURVE_SHARES,
-        noise_factors=noise_factors,
+        factors_until_recognised=factors_until_recognised,
         row_factors=row_factors,
     )
 

@@ -84,12 +84,11 @@ def rows(
     # Of methods all of whose runs finished; `samples` has a number for each run.
     seconds = {label: runs.seconds for label, runs in runs_by_label.items() if _converged(runs) == len(runs.samples)}
     fastest_here = min(seconds.values(), default=float("nan"))
+    lights = {label: texts.light(forecast).partition(":")[0] for label, forecast in forecasts.items()}  # with symbols
     return [
         {
             "Method": label,
-            "Before": texts.light(forecasts[label]).partition(":")[0]
-            if label in forecasts
-            else None,  # symbol and colour
+            "Before": lights.get(label),
             "Loss, paper": f"{cell.loss:.3f} ± {cell.loss_spread:.3f}",
             "Loss, here": losses.get(label),
             "Finished, paper": ("yes" if cell.finished else "×") + ("" if cell.legible else " (not legible)"),
@@ -107,7 +106,7 @@ def runs_at(result: SweepResult | None, value: float) -> dict[str, PointRuns]:
     if result is not None:
         for label, curve in result.curves.items():
             for runs in curve.point_runs:
-                if runs.point.value == value:
+                if runs.key.value == value:
                     runs_by_label[label] = runs
     return runs_by_label
 

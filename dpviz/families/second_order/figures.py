@@ -95,9 +95,16 @@ def by_share(compared: SplitComparison) -> Chart:
 
     At a factor of 1 or below the present noise suffices. The plan's own share and the best ones are marked.
     """
-    shares, noise_factors, row_factors = compared.curve_shares, compared.noise_factors, compared.row_factors
-    lines = [Line(shares, noise_factors, "W ≤ 2", ArmStyle(style.PALETTE["theory"], "solid"))]
-    curve_of_split = {YOURS: noise_factors, SOONEST: noise_factors}  # the curve on which a split is marked
+    shares, factors_until_recognised, row_factors = (
+        compared.curve_shares,
+        compared.factors_until_recognised,
+        compared.row_factors,
+    )
+    lines = [Line(shares, factors_until_recognised, "W ≤ 2", ArmStyle(style.PALETTE["theory"], "solid"))]
+    curve_of_split = {
+        YOURS: factors_until_recognised,
+        SOONEST: factors_until_recognised,
+    }  # the curve on which a split is marked
     if row_factors is not None:
         lines.append(Line(shares, row_factors, "proven", ArmStyle(style.PALETTE["spent"], "dash")))
         curve_of_split[PROVEN] = row_factors
@@ -165,10 +172,10 @@ def _stopping_figure(trace: Trace, label: str, metric: str, tolerance: float, ti
     limit = Limit(tolerance, f"tolerance {short(tolerance)}")
     ends = 0.5, float(steps.max()) + 0.5  # half a step beyond the markers
     traces.append(limit_line(limit, ends, Scale(log_x=False, log_y=log_y)))
-    frame = style.layout(axes, legend_entries=len(traces))
+    layout = style.layout(axes, legend_entries=len(traces))
     if steps.max() <= FEW_STEPS:
-        frame["xaxis"] |= {"dtick": 1}  # a tick at each step
-    return go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
+        layout["xaxis"] |= {"dtick": 1}  # a tick at each step
+    return go.Figure({"data": traces, "layout": layout | {"hovermode": "closest"}})
 
 
 def _values_by_step(trace: Trace, label: str, metric: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -231,7 +238,7 @@ def spent_by_purpose(
         records = iterations.astype(np.int32)
         traces = [area(records, part, word, *appearances[word], group="spent") for word, part in parts]
         share = f"used {short(100 * total / ceiling, 2)} % of the ceiling {short_up(ceiling)}"
-        frame = style.layout(axes, notes=[share], legend_entries=len(traces) + 1, height=SPENT_HEIGHT)
+        layout = style.layout(axes, notes=[share], legend_entries=len(traces) + 1, height=SPENT_HEIGHT)
         if total >= _MIN_SPENT * ceiling:
             ends = np.array([0, iterations[-1]], dtype=np.int32)
             traces.append(
@@ -239,7 +246,7 @@ def spent_by_purpose(
                 | {"name": "ceiling", "hoverinfo": "skip"}
                 | {"line": {"color": style.PALETTE["spent"], "dash": "dashdot", "width": 1.5}}
             )
-        figure = go.Figure({"data": traces, "layout": frame})
+        figure = go.Figure({"data": traces, "layout": layout})
     else:
         figure = line_figure([], axes, if_empty="Nothing has been charged so far.")
     return chart(
@@ -329,11 +336,11 @@ def noise_against_tolerances(ratios: Mapping[str, tuple[float, float]]) -> Chart
     is_cut_off = any((trace["x"] >= FARTHEST).any() for trace in traces)
     notes = [f"bars end at {FARTHEST:g}"] if is_cut_off else []
     height = max(style.HEIGHT, 110 + 36 * len(names))  # room for two numbers, one below the other, in each pair of bars
-    frame = style.layout(Axes(RATIO, ""), notes=notes, legend_entries=2, height=height)
-    frame["xaxis"] |= {"rangemode": "tozero"}
-    frame["yaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": names, "automargin": True}
-    frame["shapes"] = [limit_across(1)]
-    figure = go.Figure({"data": traces, "layout": frame | {"hovermode": "closest", "barmode": "group"}})
+    layout = style.layout(Axes(RATIO, ""), notes=notes, legend_entries=2, height=height)
+    layout["xaxis"] |= {"rangemode": "tozero"}
+    layout["yaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": names, "automargin": True}
+    layout["shapes"] = [limit_across(1)]
+    figure = go.Figure({"data": traces, "layout": layout | {"hovermode": "closest", "barmode": "group"}})
     return chart(
         figure if traces else line_figure([], Axes(RATIO, ""), if_empty="No method adds noise."),
         "Noise against the tolerances",

@@ -45,9 +45,9 @@ def _quantiles(d: int, shape: Shape) -> np.ndarray:
     are linear in d^(-1/3) between the sizes stored, and beyond them.
     """
     rows = np.load(_FILE)[_SHAPES.index(shape)]  # (sizes, scores)
-    coordinates = _SIZES ** (-1 / 3)
+    inverse_roots = _SIZES ** (-1 / 3)
     upper = int(np.clip(np.searchsorted(_SIZES, d), 1, len(_SIZES) - 1))
-    share = (d ** (-1 / 3) - coordinates[upper - 1]) / (coordinates[upper] - coordinates[upper - 1])
+    share = (d ** (-1 / 3) - inverse_roots[upper - 1]) / (inverse_roots[upper] - inverse_roots[upper - 1])
     normalised = rows[upper - 1] + share * (rows[upper] - rows[upper - 1])
     centre, scale = _limit(d, shape)
     return centre + scale * normalised

@@ -177,16 +177,16 @@ def can_tell(forecast: advice.Forecast, plan: Plan) -> str:
         beginning = f"{waiting}, until {passed}. It may end on the way there: so few steps are often too few."
     else:
         beginning = f"{waiting}, until {passed} by {luck}."
-    if math.isinf(forecast.noise_factor):
+    if math.isinf(forecast.factor_until_green):
         return f"{beginning} No budget and no rows turn that green: only looser targets, or more “Steps at most”."
     effect = (
         f"would let it stop there soon, if {_hold(forecast.assumed)}" if forecast.assumed else "would turn it green"
     )
-    sentences = f"{beginning} {short_up(forecast.noise_factor)} times less noise {effect}"
+    sentences = f"{beginning} {short_up(forecast.factor_until_green)} times less noise {effect}"
     if not forecast.all_rows:  # the noise of batches falls in another way
         return f"{sentences}; or {looser}."
-    rows = short_up(forecast.noise_factor * forecast.rows)
-    larger_budget = advice.budget_for(plan, forecast.noise_factor)  # "" where no budget is named
+    rows = short_up(forecast.factor_until_green * forecast.rows)
+    larger_budget = advice.budget_for(plan, forecast.factor_until_green)  # "" where no budget is named
     if not larger_budget:
         return f"{sentences}: n = {rows} rows; or {looser}."
     return f"{sentences}: n = {rows} rows or about {larger_budget}; or {looser}."

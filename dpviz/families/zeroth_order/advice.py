@@ -24,7 +24,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.families.zeroth_order import planning, texts, theory
 from dpviz.families.zeroth_order.algorithms import Naive, VarianceReduced
-from dpviz.families.zeroth_order.conversion import MOST_STEPS, Conversion
+from dpviz.families.zeroth_order.conversion import MAX_STEPS, Conversion
 from dpviz.families.zeroth_order.theory import Best, Bound, Setting, Sums
 from dpviz.numbers import short, short_up
 from dpviz.privacy.budgets import Budget
@@ -452,7 +452,7 @@ def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
     try:
         mu = planning.total_mu(experiment.row_budget, facts)
         expected = expectation(experiment.problem, mu)
-        recommendation = advice(facts, experiment.row_budget, max_steps=MOST_STEPS, expected=expected)
+        recommendation = advice(facts, experiment.row_budget, max_steps=MAX_STEPS, expected=expected)
     except UserError:  # under pure ε there is no Gaussian noise
         recommendation, mu = None, None
     # A reference is a method without privacy; an arm that cannot be planned is not in `plans`.

@@ -103,12 +103,11 @@ class ConversionState:
         status: list[Status] = []
         for has_diverged, is_active in zip(self.diverged.tolist(), self.active.tolist(), strict=True):
             # A replicate is exhausted after the epoch that it returns.
-            unless_diverged: Status = "running" if is_active else "exhausted"
-            status.append("diverged" if has_diverged else unless_diverged)
+            status.append("diverged" if has_diverged else "running" if is_active else "exhausted")
         return Snapshot(t, {"x": self.output}, released, active=self.active, status=tuple(status))
 
 
-MOST_STEPS = 20_000  # the upper limit of the setting
+MAX_STEPS = 20_000  # the upper limit of the setting
 # Function from a step t, from 1, the numbers of the replicates that take part (R',), and the path, to the noisy
 # gradients (R', d) at their points.
 Oracle = Callable[[int, np.ndarray, ConversionState], np.ndarray]
@@ -139,7 +138,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
     iterations: int = number(
         640,
         2,
-        MOST_STEPS,
+        MAX_STEPS,
         label="Steps",
         symbol="K·T",
         scale="log",
@@ -326,7 +325,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
     def _directions(self, layout: Layout, facts: ValueFacts, mechanisms: Mechanisms) -> Callable[..., Directions]:
         """Return a function from a step t and the numbers of the replicates that take part (R',) to the directions
         along which their step compares values. They do not depend on the data."""
-        # All sets of directions are in one fixed store. By step, the share of its length at which a step's sets begin:
+        # All sets of directions are in one fixed store, the bank. Those of a step begin at this share of its length.
         starts = mechanisms.shared.random(layout.steps)
 
         def of_step(t: int, replicates: np.ndarray) -> Directions:

@@ -518,11 +518,11 @@ def _stacked_bars(bounds: Mapping[str, Bound], facts: ValueFacts) -> go.Figure:
     pairs = [", ".join(totals[i : i + 2]) for i in range(0, len(totals), 2)]  # each fits on a line, on a phone, too
     beyond = f"beyond the line at L = {short(facts.lipschitz)} a bound says nothing"
     axes = Axes(f"{BOUND}{texts.condition(facts.guessed)}", "")
-    frame = style.layout(axes, notes=[f"in all: {pairs[0]}", *pairs[1:], beyond], legend_entries=len(PARTS))
-    frame["xaxis"] |= {"rangemode": "tozero"}
-    frame["yaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": names, "automargin": True}
-    frame["shapes"] = [limit_across(facts.lipschitz)]
-    return go.Figure({"data": traces, "layout": frame | {"barmode": "stack", "hovermode": "closest"}})
+    layout = style.layout(axes, notes=[f"in all: {pairs[0]}", *pairs[1:], beyond], legend_entries=len(PARTS))
+    layout["xaxis"] |= {"rangemode": "tozero"}
+    layout["yaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": names, "automargin": True}
+    layout["shapes"] = [limit_across(facts.lipschitz)]
+    return go.Figure({"data": traces, "layout": layout | {"barmode": "stack", "hovermode": "closest"}})
 
 
 def empty_figure(reason: str) -> go.Figure:
@@ -699,7 +699,7 @@ def tree(layout: Layout, row: int, step: int) -> Chart:
         (_BOTH, entered & summed),
     )
     traces = [_node_trace(node_style, sorted(nodes)) for node_style, nodes in kinds if nodes]
-    frame = style.layout(
+    figure_layout = style.layout(
         Axes("Step of the epoch", "Steps in a node", log_y=True),
         notes=notes,
         legend_entries=len(traces),
@@ -707,18 +707,20 @@ def tree(layout: Layout, row: int, step: int) -> Chart:
     )
     sizes = [2**j for j in range(length.bit_length())]
     labelled = sizes[:: 1 + len(sizes) // 8]  # eight labels at most
-    frame["yaxis"] |= {"tickvals": labelled, "ticktext": [f"{size:,}" for size in labelled]}
-    frame["yaxis"] |= {"range": [-0.2, 1.15 * math.log10(sizes[-1]) + 0.3]}  # with room for the labels above, by eye
-    frame["xaxis"] |= {"range": [0.4, length + 0.6]}
-    frame["legend"] = frame["legend"] | {"itemsizing": "constant"}
+    figure_layout["yaxis"] |= {"tickvals": labelled, "ticktext": [f"{size:,}" for size in labelled]}
+    figure_layout["yaxis"] |= {
+        "range": [-0.2, 1.15 * math.log10(sizes[-1]) + 0.3]
+    }  # with room for the labels above, by eye
+    figure_layout["xaxis"] |= {"range": [0.4, length + 0.6]}
+    figure_layout["legend"] = figure_layout["legend"] | {"itemsizing": "constant"}
     labels, shapes = vertical_line_parts(verticals)
     for label in labels:  # the label of a line far to the right goes to its left
         if label["x"] > 0.8 * length:
             label |= {"xanchor": "right", "xshift": -3}
-    frame["annotations"] += labels
-    frame["shapes"] += shapes
+    figure_layout["annotations"] += labels
+    figure_layout["shapes"] += shapes
     return chart(
-        go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}}),
+        go.Figure({"data": traces, "layout": figure_layout | {"hovermode": "closest"}}),
         "Where does a row land in the tree?",
         "The nodes of the tree of one epoch; those that the row enters and those that the step sums stand out",
         "Every bar is a released node, over the steps whose changes it sums; all epochs are alike. Right "

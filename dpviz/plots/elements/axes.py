@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpviz.numbers import MAX_PLAIN, MIN_PLAIN, short, short_down, short_up
+from dpviz.numbers import PLAIN_BELOW, PLAIN_FROM, short, short_down, short_up
 
 Bound = Literal["", "upper", "lower"]  # upper or lower bounds on a quantity, or "": values of it
 WRITE = {"": short, "upper": short_up, "lower": short_down}  # rounds so that a bound stays a bound
@@ -49,8 +49,8 @@ class Range:
     def plain(self) -> bool:
         """True if all numbers of the range (on a log axis, its powers of ten) are written without an exponent."""
         if self.log:
-            return math.ceil(self.low) >= MIN_PLAIN and math.floor(self.high) <= MAX_PLAIN
-        return max(abs(self.low), abs(self.high)) < 10.0**MAX_PLAIN
+            return math.ceil(self.low) >= PLAIN_FROM and math.floor(self.high) <= PLAIN_BELOW
+        return max(abs(self.low), abs(self.high)) < 10.0**PLAIN_BELOW
 
 
 def y_range(values: np.ndarray, log: bool, from_zero: bool, above: float = 0.0) -> Range:
@@ -93,7 +93,7 @@ def axis(title: str, log: bool, opening: Range | None = None) -> dict[str, Any]:
         "type": "log" if log else "linear",
         "separatethousands": True,
         "exponentformat": "power",
-        "minexponent": MAX_PLAIN - 1,  # plotly writes larger powers as such
+        "minexponent": PLAIN_BELOW - 1,  # plotly writes larger powers as such
     }
     if log:
         result |= {"tickformat": ",~r", "nticks": 4} if opening is None else log_ticks(opening)

@@ -38,7 +38,7 @@ class End:
 
     x, y : coordinates. across, up : the same as shares of the frame, from 0 at the left or lower edge to 1.
     name, number : the line's name and its last value as texts; the number is "" if it is not to be written.
-    style : colour and dash of the line. frame_width : smallest one in pixels.
+    style : colour and dash of the line. frame_width : smallest width of the frame in pixels.
     crossed : True if another line would cross the text next to the end.
     """
 

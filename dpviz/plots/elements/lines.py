@@ -249,9 +249,10 @@ def line_ends(
 ) -> list[End]:
     """Return the ends of lines with the texts to be written there.
 
-    span : ends of the horizontal axis. frame_width : smallest one in pixels; 0 to have all texts right of the frame.
+    span : ends of the horizontal axis. frame_width : smallest width of the frame in pixels; 0 to have all texts right
+    of the frame.
     """
-    # `beside` writes "≈ 0" for a value below 1e-4 of this size; on a log axis, for one below the range.
+    # `near_zero_or` writes "≈ 0" for a value below 1e-4 of this size; on a log axis, for one below the range.
     axis_size = 1e4 * 10.0**y_opening.low if y_opening.log else max(abs(y_opening.low), abs(y_opening.high))
     left, right = (math.log10(edge) if scale.log_x else edge for edge in span)
     x_opening = Range(left, right, scale.log_x)
@@ -587,7 +588,8 @@ def on_curve(x: np.ndarray, y: np.ndarray, values: Mapping[str, float], color: s
         height = float(np.exp(np.interp(math.log(value), np.log(x), np.log(np.maximum(y, FLOOR)))))
         text = f"{' = '.join(names)} {short(value)}"
         is_falling = np.interp(1.05 * value, x, y) <= np.interp(value, x, y)  # from here to a little further right
-        # Left of the first mark there is room for a text that fits the frame of a phone, 230 pixels at 7 for a letter.
+        # Left of the first mark there is room for a text that fits this part of a phone's frame, of 230 pixels, with
+        # 7 for a letter.
         share_to_left = math.log(value / x[0]) / math.log(x[-1] / x[0])
         has_room_to_left = not marks and 230 * share_to_left > 7 * len(text)
         rising_side = "top left" if has_room_to_left else "bottom right"  # where a rising curve leaves room

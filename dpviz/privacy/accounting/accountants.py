@@ -212,7 +212,7 @@ def _fine_epsilon(events: tuple[Event, ...], delta: float, guess: float) -> floa
         return None  # nearly equal events would be rounded to equal ones, at a larger error than that of the grid
     try:
         runs, _ = runs_of(events, MOST_FINE)
-        return fine.epsilon(pld.release_counts(runs), delta, guess)
+        return fine.epsilon(pld.count_releases(runs), delta, guess)
     except pld.AccountingLimit:
         return None
 

@@ -163,8 +163,8 @@ def _refusal(event: kinds.Event, currency: Currency) -> Refusal:
     if refusals_inside:
         return refusals_inside[0]
     match event:
-        # The release inside has a cost, and yet the batch has none: so it has Gaussian noise or a stated ρ, whose costs
-        # sampling does not amplify.
+        # The releases inside have costs, and yet the batch has none: so one of them has Gaussian noise or a stated ρ,
+        # whose costs sampling does not amplify.
         case kinds.Sub():
             kind = "finite" if currency == "mu" else "amplified"
             return Refusal(event, f"no {kind} {UNITS[currency].symbol} is known for batches")

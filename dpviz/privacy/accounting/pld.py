@@ -209,7 +209,7 @@ def compose(counts: Counts, delta: float, max_cells: int = MOST_CELLS) -> tuple[
     too large, or if of an event only ρ is known; UserError if batches are drawn in two ways that hold under different
     neighbouring relations.
     """
-    merged = release_counts(counts)
+    merged = count_releases(counts)
     if not merged:
         raise ValueError("there is nothing to compose")
     relation(merged)  # raises UserError if batches hold under two of them
@@ -221,7 +221,7 @@ def epsilon_at(counts: Counts, delta: float) -> float:
 
     Raises the same errors as `compose`.
     """
-    merged = release_counts(counts)
+    merged = count_releases(counts)
     if any(parameter(event) == math.inf for event in merged):
         return math.inf
     if not merged:
@@ -292,7 +292,7 @@ def _epsilons(events: Sequence[Event], counts: np.ndarray, delta: float) -> Floa
             start = int(np.searchsorted(steps, FEW))
             start = max(start, int(np.searchsorted(rough_variance[:end], rough_variance[end - 1] / 8**2)))
         else:
-            start = int(np.searchsorted(steps, min(2, last_steps)))  # the first row of 2 events, or of one
+            start = int(np.searchsorted(steps, min(2, last_steps)))  # the first row with 2 events or more, or with one
         occurring = np.flatnonzero(counts[end - 1])
         if last_steps == 1:  # all these rows have the same event, as no count decreases
             epsilons[start:end] = _closed_epsilon(events[occurring[0]], delta)
@@ -545,7 +545,7 @@ def _upper_end(parts: Sequence[PLD], counts: np.ndarray, tail: float) -> int:
 def _cumulant(losses: Floats, masses: Floats, exponents: Floats) -> Floats:
     """Return max(0, ln E e^(θ L)) of the finite losses L for each exponent θ, (k,).
 
-    Because of the maximum with 0, k times the result is an upper bound of ln E e^(θ S), S the sum of any j ≤ k such
+    Because of the maximum with 0, n times the result is an upper bound of ln E e^(θ S), S the sum of any j ≤ n such
     losses.
     """
     has_mass = masses > 0
@@ -588,7 +588,7 @@ def _inverse(profile: Profile, high: float, delta: float) -> float:
     return root * (1 + 2e-14)  # rounded up by more than the root's tolerance
 
 
-def release_counts(counts: Counts) -> dict[Event, int]:
+def count_releases(counts: Counts) -> dict[Event, int]:
     """Return how often each distinct release occurs in all, each in the simplified form of `rounding.simplified`.
 
     counts : events with their numbers; a `Seq` or `Repeat` counts as the releases inside it, a number of 0 not at all.

@@ -769,7 +769,7 @@ def _noises(plan: Analyses, budget: Budget) -> Sequence[Noise]:
 
 
 def _log_noise(planned: tuple[PlannedStatistic, ...]) -> float:
-    """Return Σ log of the noises' standard deviations: unlike a sum, its order of plans does not depend on units."""
+    """Return Σ log of the noises' standard deviations, which ranks plans without regard to units."""
     deviations = (p.statistic.standard_deviation(p.noise, p.scale) for p in planned)
     return math.fsum(math.log(deviation) for deviation in deviations if deviation is not None)
 

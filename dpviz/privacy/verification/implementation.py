@@ -581,9 +581,9 @@ class ReleaseTests:
         ]
         have_value = len(values_on_same) == 2 and all(value.shape == release.value.shape for value in values_on_same)
         if have_value:
-            with_row, without = values_on_same
+            value_with, value_without = values_on_same
             has_row = members[:, self._row].reshape(-1, *[1] * (release.value.ndim - 1))
-            expected = np.where(has_row, with_row, without)
+            expected = np.where(has_row, value_with, value_without)
             if not np.allclose(release.value, expected, rtol=ROUNDING, atol=ROUNDING * np.abs(expected).max(initial=0)):
                 self._record_fault("values", batch_release.release_number)
         if batch_release.charge_number in tested_charges or event.n > _MOST_ROWS:
@@ -645,7 +645,8 @@ class ReleaseTests:
                 is_near = np.isclose(values, others, rtol=ROUNDING, atol=tolerance).all(axis=1, keepdims=True)
                 is_fixed = np.isnan(difference).any(axis=1, keepdims=True)  # the declared sensitivity is 0
                 difference = np.where(is_fixed & is_near, 0.0, np.nan_to_num(difference, nan=math.inf))
-                # A scale is the declared change divided by that parameter, so draws may differ by it: ε in L1, μ in L2.
+                # A scale is the declared sensitivity divided by `charged_parameter`, so draws may differ by that: ε
+                # in L1, μ in L2.
                 if law_of(first) == "laplace":
                     relative_change = np.abs(difference).sum(axis=1) / first.charged_parameter
                 else:

@@ -207,9 +207,9 @@ class Transcript(Mechanisms):
         """Charge the event and return a batch that is not drawn, `with_row` or without it."""
         self._ledger.charge(event, charge_counts(replicates, self.replicates))
         others = np.delete(np.arange(event.n), self._row)
-        table_rows = np.append(others[: event.m - 1], self._row) if with_row else others[: event.m]
+        row_indices = np.append(others[: event.m - 1], self._row) if with_row else others[: event.m]
         numbers = self._numbers(replicates)
-        indices = np.tile(table_rows, (len(numbers), 1))
+        indices = np.tile(row_indices, (len(numbers), 1))
         return Batch(event, numbers, self, self._ledger.relation, indices=indices, size=event.m)
 
     def leaves(self, sizes: Sequence[int], n: int, replicates: Replicates | None = None) -> Leaves:

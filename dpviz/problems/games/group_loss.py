@@ -171,7 +171,7 @@ class GroupLossGame(GroupedGame):
         """Compute the rates of predictions (n,), True for +1, of one or more models; None unless labels are ±1."""
         if not (np.abs(self._labels) == 1).all():
             return None
-        by_model = [rates(model, self._labels, self._groups, len(self.groups)) for model in predictions]
+        by_model = [rates(of_model, self._labels, self._groups, len(self.groups)) for of_model in predictions]
         return Rates(*np.stack(by_model, axis=1))  # from (3, G + 1) of each model: three arrays (R, G + 1)
 
     def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> Pair:

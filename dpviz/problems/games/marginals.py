@@ -190,8 +190,8 @@ class MarginalQueries(GameSpecification):
 
         Oscillation and range : as in `GameFacts`. ∇ₓ reads no data: its oscillation is 0. Its range is 1: between two
         points of the domain each term of Σ_j w_j [z in cell j] changes by at most |w_j|, and ‖w‖₁ ≤ 1.
-        ∇ᵧ depends on the row through ±a only, which is ±(a - ½) plus a constant that cancels between neighbours. So its
-        oscillation is 1: replacing the row changes scores by ±(a - a'), whose coordinates differ by at most 2. The
+        ∇ᵧ depends on the row through ±a only, which is ±(a - ½) plus a constant that cancels between neighbours, so its
+        oscillation is 1. Replacing the row changes scores by ±(a - a'), whose coordinates differ by at most 2. The
         range of ∇ᵧF is 2 max_j |A(p_S - x)|_j ≤ 2. All these numbers are attained.
         """
         data, marginals = self.data.facts(), self.marginals()

@@ -295,7 +295,7 @@ class LinearModel(base.ProblemSpecification):
         return ("the smoothness L",) if self.smoothness_source == "estimated" else ()
 
     @property
-    def released_settings(self) -> tuple[events.Event, ...]:
+    def releases_of_settings(self) -> tuple[events.Event, ...]:
         """The release of L, if it was released: its cost is a person's, and events are those of a row."""
         return () if self.smoothness_cost is None else (events.Laplace(self.smoothness_cost / self.rows_per_person),)
 
@@ -536,7 +536,7 @@ class LinearProblem(LinearSums, base.SmoothProblem):
                 "objective": objective,
                 "gradient_norm": np.linalg.norm(self._gradient(x, total), axis=1),
                 self.metrics[-2].name: measure,  # such as the accuracy
-                self.metrics[-1].name: np.full(len(x), self.guess),  # the same for always guessing the majority
+                self.metrics[-1].name: np.full(len(x), self.guess),  # the same for the best constant guess
             }
 
     def prepare(self) -> None:

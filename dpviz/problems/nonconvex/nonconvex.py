@@ -297,7 +297,7 @@ class NonconvexModel(base.ProblemSpecification):
         """The term r of f, which does not depend on data."""
 
     @property
-    def released_settings(self) -> tuple[Event, ...]:
+    def releases_of_settings(self) -> tuple[Event, ...]:
         """The release of the gap Γ, if it was released: its cost ε_Γ is a person's, and events are those of a row."""
         return () if self.gap_cost is None else (Laplace(self.gap_cost / self.rows_per_person),)
 
@@ -342,8 +342,8 @@ class NonconvexModel(base.ProblemSpecification):
             loss=risk.loss,
             gradient_sensitivity=2 * risk.steepest,
             hessian_sensitivity=2 * math.sqrt(data.d) if self.hessian_bound == "spectral" else hessian_sensitivity,
-            # The Hessian's change a xxᵀ - b zzᵀ has eigenvalues within ±(high - low), so that no eigenvalue of the
-            # Hessian moves further (Weyl's inequality).
+            # The change a xxᵀ - b zzᵀ of n times the Hessian has eigenvalues within ±(high - low), so that no
+            # eigenvalue of n times the Hessian moves further (Weyl's inequality).
             curvature_sensitivity=high - low,
             value_range=float(largest_loss - smallest_loss),
             smoothness=smoothness if self.smoothness is None else self.smoothness,

@@ -153,7 +153,7 @@ def _by_origin(panel: Panel, fact: PrivateFact, fields: dict[str, Any], value: f
             st.caption(f"This L was released: it stays paid for, with ε_L = {short_up(cost)}.")
         return {**fields, "smoothness_source": "released", "smoothness_cost": cost}
     if source == "declared":
-        fact.note_declared(value)
+        fact.note_as_typed(value)
     elif fact.is_typed(value):
         say_typed("L")
         return {**fields, "smoothness_source": "declared", "smoothness_cost": None}
@@ -279,10 +279,9 @@ class AcceleratedPage(FamilyPage):
         yield page_plan.privacy_spent(view)
         predictions: Theory = view.theory
         condition = _condition(view)
-        no_bound = (
-            f" No bound is known for {', '.join(predictions.without_bound)}." if predictions.without_bound else ""
-        )
-        no_quick_bound = ""
+        no_bound = no_quick_bound = ""
+        if predictions.without_bound:
+            no_bound = f" No bound is known for {', '.join(predictions.without_bound)}."
         if predictions.without_quick_bound:
             no_quick_bound = f" Without a quick one: {', '.join(predictions.without_quick_bound)}."
         caption_by_step = f"{_bound_caption(view)} Above the error of the start it says nothing.{no_bound}"

@@ -179,7 +179,7 @@ def proven_at(auditing: Auditing, progress: Progress, threshold: float) -> float
         hits, len(present), false_hits=false_hits, false_runs=len(absent), confidence=level
     )
     # The smallest ε (or other number of the claim) with which such rates are possible.
-    return float(auditing.audit.claim.least(hit_rate, false_hit_rate))
+    return float(auditing.audit.claim.smallest_value(hit_rate, false_hit_rate))
 
 
 WORLDS = "on D", "on D'"  # names of the scores of runs on both data sets; with the canary and without
@@ -280,8 +280,8 @@ def bound_figure(auditing: Auditing, progress: Progress) -> go.Figure:
     false_low, false_high = clopper_pearson(false_hits, runs, level)
     # `least` is the smallest number of the claim, such as ε, with which the rates are possible. It rises with the true
     # positive rate, and falls with the false positive rate.
-    bounds, upper = claim.least(low, false_high), claim.least(high, false_low)
-    estimates = claim.least(hits / runs, false_hits / runs)
+    bounds, upper = claim.smallest_value(low, false_high), claim.smallest_value(high, false_low)
+    estimates = claim.smallest_value(hits / runs, false_hits / runs)
     refuting = [progress.tuning + look.runs for look in looks if look.bound > claim.value]
     refuted_at = refuting[0] if refuting else None
     all_runs = runs + progress.tuning

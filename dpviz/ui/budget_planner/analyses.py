@@ -517,7 +517,7 @@ def _table(panel: Panel) -> EditedTable:
         panel,
         "analyses",
         column_configs(TABLES["analyses"], kind={"options": [*KINDS]}),
-        numbers=COLUMNS[3:],  # those behind name, kind and line
+        numbers=COLUMNS[3:],  # those after name, kind and line
         start=DEFAULT,
         alt="The analyses: name, kind, declared column, condition or bins, declared range, bins, level, share, error "
         "you accept, typical value, spread",

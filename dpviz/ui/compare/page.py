@@ -58,10 +58,12 @@ def show() -> None:
     """Draw the page that compares pinned runs."""
     panel = Panel(PREFIX)
     pages = {entry: entry.page() for entry in families.FAMILIES}
-    can_express = {page.prefix: page.can_express for page in pages.values()}  # a pin goes to a page that can express it
+    can_express_by_page = {
+        page.prefix: page.can_express for page in pages.values()
+    }  # a pin goes to a page that can express it
     if panel.key("arrived") not in st.session_state:
         st.session_state[panel.key("arrived")] = True
-        pins.import_pins(pins.link_readers(MOST), can_express, PREFIX)  # those of the address
+        pins.import_pins(pins.link_readers(MOST), can_express_by_page, PREFIX)  # those of the address
     st.title("Compare", anchor=False)
     st.markdown(texts.QUESTION)
     with st.container(key=panel.key("tools"), horizontal=True):
@@ -89,7 +91,7 @@ def show() -> None:
         else:
             for entry in families.FAMILIES:
                 st.page_link(entry.address, label=entry.title, icon=entry.icon)
-        pins.show_files(PREFIX, [run.pinned for run in pinned_runs], can_express)
+        pins.show_files(PREFIX, [run.pinned for run in pinned_runs], can_express_by_page)
 
 
 def _example(pages: Mapping[Entry, FamilyPage]) -> Sequence[_PinnedRun]:
@@ -263,7 +265,7 @@ def _show_chart(
     names = "; ".join(map(escape_name, missing))
     left_out = f" Not drawn, as they lack such an axis or number: {names}." if missing else ""
     figure = compared(curves, along, title, log_y=metric == SHARE or comparison.logarithmic(sides, metric))
-    statuses = {curve.status for curve in curves}
+    statuses = {curve.privacy for curve in curves}
     conditions = {side.name: side.experiment.condition for side in sides if side.experiment.condition}
     rests_on = "; ".join(f"{name}{condition}" for name, condition in conditions.items())  # "Pin 1 if nobody learns …"
     status = weakest_privacy(side.experiment.privacy for side in sides)

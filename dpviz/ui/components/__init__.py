@@ -199,11 +199,11 @@ def pack_stops(
     return b64encode(zlib.compress(text.encode())).decode()
 
 
-def redraw_after(key: str, seconds: float, on_look: Callable[[], None]) -> None:
-    """Have the surrounding fragment of the page drawn again after `seconds`, and `on_look` called before that."""
+def redraw_after(key: str, seconds: float, on_request: Callable[[], None]) -> None:
+    """Have the surrounding fragment of the page drawn again after `seconds`, and `on_request` called before that."""
     component, module = _declare_served("look", "<i></i>")
     turn = time.monotonic()  # another number at each drawing, so that the browser waits anew
-    component(key=key, data={"wait": seconds, "turn": turn, "module": module}, height=1, on_look_change=on_look)
+    component(key=key, data={"wait": seconds, "turn": turn, "module": module}, height=1, on_look_change=on_request)
 
 
 def copy(text: str, key: str, label: str) -> None:

@@ -192,7 +192,7 @@ def choose_settings(
     controls = catalogue.controls()
     for group in groups:
         unconditional = [name for name in group.names if name not in group.only]
-        names = owned(catalogue, applicable_names(unconditional), methods)
+        names = settings_of_methods(catalogue, applicable_names(unconditional), methods)
         leading_names = [name for name in group.leads if name in names]
         leading = dict(zip(leading_names, free_columns, strict=False))  # those without a column are drawn in the group
         for name, column in leading.items():
@@ -209,14 +209,14 @@ def choose_settings(
                 values |= settings(panel, catalogue, names)
                 conditional = [name for name, (other, value) in group.only.items() if values.get(other) == value]
                 single_values = [name for name in conditional if not controls[name].count]
-                values |= settings(panel, catalogue, owned(catalogue, single_values, methods))
+                values |= settings(panel, catalogue, settings_of_methods(catalogue, single_values, methods))
                 for name in conditional:
                     if controls[name].count:  # several numbers, such as a schedule drawn by hand, are set in a chart
                         panel.add_lead(len(panel.leads), controls[name], values)  # behind all others
     return values
 
 
-def owned(catalogue: Catalogue, names: Sequence[str], methods: Sequence[str]) -> list[str]:
+def settings_of_methods(catalogue: Catalogue, names: Sequence[str], methods: Sequence[str]) -> list[str]:
     """Return those of the settings `names` that one of `methods` (if empty, of all) has."""
     fields = {name for label in methods or catalogue.methods for name in type(catalogue.methods[label]).model_fields}
     return [name for name in names if name in fields]

@@ -192,9 +192,9 @@ def _chart(
             final_values = trace.last(arm.label, sweep.metric) if arm.label in trace.arm_traces else np.empty(0)  # (R,)
             if len(final_values) and np.isfinite(final_values).all():
                 curve = drawn_result.curves[arm.label]
-                # In place of the sweep's own point at this budget, if any; its points are numbered before it.
-                curve.point_runs = tuple(runs for runs in curve.point_runs if runs.point.value != present_size)
-                curve.status = trace.arm_traces[arm.label].privacy_of_metric(metric)
+                # In place of the sweep's own point at this budget, if any; the sweep's own points have lower numbers.
+                curve.point_runs = tuple(runs for runs in curve.point_runs if runs.key.value != present_size)
+                curve.privacy = trace.arm_traces[arm.label].privacy_of_metric(metric)
                 curve.add(PointRuns(PointKey(sweep.points_per_data_set, present_size), final_values))
     bound, remark = _bound(panel, page, sweep, present_size)
     budgets = sweep.values if present_size is None else (*sweep.values, present_size)

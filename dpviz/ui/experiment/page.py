@@ -490,7 +490,7 @@ class _Screen(PageBody):
 
     def _note(self, view: PlanView | None) -> None:
         """Draw the line about the size of the data, and the reason if there is no slider for steps or batches."""
-        why_missing = "".join(group.why_missing for group in self.page.groups)  # at most one group has a reason
+        why_missing = next((group.why_missing for group in self.page.groups if group.why_missing), "")
         st.caption(f"{'' if view is None else self.page.size_note(view)} {why_missing}")
 
     @property

@@ -74,7 +74,7 @@ def read_address(panel: Panel, can_express: CanExpress) -> None:
     """
     if panel.key(_PINS) not in st.session_state:
         st.session_state[panel.key(_PINS)] = on_page(panel.page)
-        import_pins(link_readers(max_links=MOST), pages={panel.page: can_express}, error_page=panel.page)
+        import_pins(link_readers(max_links=MOST), can_express_by_page={panel.page: can_express}, error_page=panel.page)
     write_address(panel, on_page(panel.page))
 
 
@@ -111,30 +111,30 @@ def with_pins(panel: Panel, draw: Draw, preset: Preset | None = None) -> Draw:
     """
 
     def draw_with_pins(run: Run, diagnostics: bool) -> Chart | None:
-        picture = draw(run, diagnostics)
-        if picture is None:
+        chart = draw(run, diagnostics)
+        if chart is None:
             return None
         pinned_here = list(on_page(panel.page))
         if preset is not None and preset.comparisons and _is_of(run, preset):
             pinned_here += on_page(panel.page + _COMPARED)
-        has_contours = any(trace.type == "contour" for trace in picture.figure.data)  # of the run's objective
+        has_contours = any(trace.type == "contour" for trace in chart.figure.data)  # of the run's objective
         fitting, other_names = [], []
         for pinned in pinned_here:
             may_be_seen = not pinned.raw or results.diagnostics_shown(panel, pinned.pin.experiment)
             if pinned.picture is None or not may_be_seen:
                 continue
             fits_contours = not has_contours or pinned.pin.experiment.problem == run.experiment.problem
-            if fits_contours and pinned_overlay.same_axes(picture.figure, pinned.picture):
+            if fits_contours and pinned_overlay.same_axes(chart.figure, pinned.picture):
                 fitting.append((pinned.pin.name, pinned.picture))
             else:
                 other_names.append(escape_name(pinned.pin.name))
-        figure = pinned_overlay.with_pinned(picture.figure, fitting)
-        has_pinned_lines = len(figure.data) > len(picture.figure.data)
+        figure = pinned_overlay.with_pinned(chart.figure, fitting)
+        has_pinned_lines = len(figure.data) > len(chart.figure.data)
         names = ", ".join(escape_name(name) for name, _ in fitting)
         sentences = [texts.PINNED.format(names=names)] if has_pinned_lines else []
         if other_names:
             sentences.append(f"Pinned, and not drawn here: {', '.join(other_names)}.")
-        return replace(picture, drawn=figure, caption=" ".join([*sentences, picture.caption]))
+        return replace(chart, drawn=figure, caption=" ".join([*sentences, chart.caption]))
 
     return draw_with_pins
 
@@ -242,11 +242,11 @@ def show_row(page: str, pinned: PagePin, name: str, text: str) -> DeltaGenerator
     return container
 
 
-def show_files(page: str, page_pins: Sequence[PagePin], pages: Mapping[str, CanExpress]) -> None:
+def show_files(page: str, page_pins: Sequence[PagePin], can_express_by_page: Mapping[str, CanExpress]) -> None:
     """Draw the menu that saves pins as a file, except those about a visitor's file, and reads pins from one.
 
-    page : prefix of the page with the menu. pages : those that can take pins: by prefix, the function that returns true
-    if their controls can express an experiment.
+    page : prefix of the page with the menu. can_express_by_page : by the prefix of each page that can take pins, the
+        function that returns true if its controls can express an experiment.
     """
     with st.popover("Pins", key=f"{page}_pin_files", type="tertiary"):
         travelling = [pinned.pin for pinned in page_pins if pinned.pin.travels]
@@ -254,7 +254,9 @@ def show_files(page: str, page_pins: Sequence[PagePin], pages: Mapping[str, CanE
             downloads.pins(page, travelling)
         key = f"{page}_pin_file"
         help = "Pins are settings with a name: they hold no data and no results."
-        st.file_uploader("Pins from a file", type="json", key=key, help=help, on_change=_load, args=(page, key, pages))
+        st.file_uploader(
+            "Pins from a file", type="json", key=key, help=help, on_change=_load, args=(page, key, can_express_by_page)
+        )
 
 
 # -------------------------------------------------------------------------------------------------------------- changes
@@ -271,17 +273,17 @@ def set_pins(page: str, page_pins: Sequence[PagePin]) -> None:
     st.session_state.pop(f"{page.removesuffix(_COMPARED)}_picture", None)  # else the page shows its stored chart again
 
 
-def import_pins(readers: Sequence[Reader], pages: Mapping[str, CanExpress], error_page: str) -> None:
+def import_pins(readers: Sequence[Reader], can_express_by_page: Mapping[str, CanExpress], error_page: str) -> None:
     """Read pins from links or files, and add each to the first page that can express it, if that has room.
 
-    readers : functions that read pins. pages : the pages that may take them, as in `show_files`. error_page : prefix of
+    readers : functions that read pins. can_express_by_page : as in `show_files`. error_page : prefix of
     the page that shows the errors of the pins that were left out.
     """
     errors: list[UserError] = []
     for reader in readers:
         try:
             for pin in reader():
-                _add(pin, pages, errors)
+                _add(pin, can_express_by_page, errors)
         except UserError as error:
             errors.append(error)
     st.session_state[f"{error_page}_{_REFUSED}"] = [
@@ -289,9 +291,9 @@ def import_pins(readers: Sequence[Reader], pages: Mapping[str, CanExpress], erro
     ]
 
 
-def _add(pin: Pin, pages: Mapping[str, CanExpress], errors: list[UserError]) -> None:
-    """Add a pin to the first of `pages` that can express it; if that fails, append why to `errors`."""
-    page = next((page for page, can_express in pages.items() if can_express(pin.experiment)), None)
+def _add(pin: Pin, can_express_by_page: Mapping[str, CanExpress], errors: list[UserError]) -> None:
+    """Add a pin to the first page that can express it; if that fails, append why to `errors`."""
+    page = next((page for page, can_express in can_express_by_page.items() if can_express(pin.experiment)), None)
     if page is None:
         errors.append(UserError("It belongs to another page."))
         return
@@ -326,12 +328,12 @@ def _free_name(stem: str, first: int, names: Collection[str]) -> str:
 def _with_results(panel: Panel, pinned: PagePin, run: Run, draw: Draw) -> PagePin:
     """Return a pin with the lines and the summary of its run, as far as these may be seen now."""
     diagnostics = results.diagnostics_shown(panel, run.experiment)
-    picture, trace = draw(run, diagnostics), run.job.trace
+    chart, trace = draw(run, diagnostics), run.job.trace
     assert trace is not None
     references = {arm.label for arm in run.experiment.arms if arm.reference}
     return replace(
         pinned,
-        picture=EMPTY if picture is None else pinned_overlay.pinned_parts(picture.figure, references),
+        picture=EMPTY if chart is None else pinned_overlay.pinned_parts(chart.figure, references),
         summary=summary(trace.visible(diagnostics)),
         raw=diagnostics and not run.experiment.problem.public,
         run=run.identity,
@@ -365,11 +367,11 @@ def _remove(page: str, key: str) -> None:
     st.session_state[f"{page}_{_REFUSED}"] = []
 
 
-def _load(page: str, widget_key: str, pages: Mapping[str, CanExpress]) -> None:
-    """Add the pins of the file in the control with the key `widget_key`, for its callback, to one of `pages`."""
+def _load(page: str, widget_key: str, can_express_by_page: Mapping[str, CanExpress]) -> None:
+    """Add the pins of the file in the control with the key `widget_key` to pages that can express them; a callback."""
     file = st.session_state[widget_key]
     if file is not None:  # None after the visitor has removed the file from the control
-        import_pins([lambda: pins.from_file(file.getvalue())], pages, page)
+        import_pins([lambda: pins.from_file(file.getvalue())], can_express_by_page, page)
 
 
 # ------------------------------------------------------------------------------------------------------------ computing

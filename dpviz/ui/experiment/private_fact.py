@@ -84,7 +84,7 @@ class PrivateFact:
             return None
         return self.total if self.paid else cost  # on public data nothing adds up
 
-    def note_declared(self, value: float) -> None:
+    def note_as_typed(self, value: float) -> None:
         """Note that a value is used as declared by the visitor, as if it had been typed."""
         st.session_state[self.panel.key(f"{self.name}_typed")] = value
 

@@ -137,9 +137,8 @@ def is_short(ready: Startable, newest: Job | None) -> bool:
 # A poll is one drawing of the parts of a page that show a run; the following are about the seconds between two polls.
 POLL = 0.25  # lower limit for a run that computes
 PATIENT = 1.0, 5.0  # limits for a run that waits in line, as each poll costs its browser 0.2 s
-TIMES = (
-    4.0  # the lower limit is this multiple of the time that the last poll took, and 1/TIMES of the run's time so far
-)
+# The lower limit is this multiple of the time that the last poll took, and 1/TIMES of the run's time so far.
+TIMES = 4.0
 MAX_POLLS = 7.0  # upper limit of the polls in a second of all tabs with runs in line, roughly
 STATUS = 2.0  # lower limit for the state of all runs in the sidebar
 AT_ONCE = 0.05  # for a run that has ended while the page was drawn

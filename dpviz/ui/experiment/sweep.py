@@ -254,7 +254,7 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
 def status(sweep: Sweep, result: SweepResult) -> tuple[Provenance, str]:
     """Return the provenance of a sweep's results, for a badge, and sentences on what may be published."""
     problem, replicates = sweep.experiment.problem, sweep.experiment.replicates
-    statuses = {curve.status for curve in result.curves.values() if curve.point_runs}
+    statuses = {curve.privacy for curve in result.curves.values() if curve.point_runs}
     if statuses == {"not private"}:
         return provenance(statuses), explain.diagnostic_sentence(replicates, problem.public)
     adds_up = f"all of it: {result.price}" if result.price else "several adds up"
@@ -339,9 +339,9 @@ def show_sweep(
     row.button("Stop", key=f"{page}_stop", icon=":material/stop:", disabled=not active, on_click=stop, args=(page,))
     if sweep is not None and points:
         repeats = f"{sweep.experiment.replicates} run{'s' if sweep.experiment.replicates != 1 else ''} of each"
-        points_text = f"{sweep.points_per_data_set} points" + (
-            f" on {sweep.data_sets} data sets" if sweep.data_sets > 1 else ""
-        )
+        points_text = f"{sweep.points_per_data_set} points"
+        if sweep.data_sets > 1:
+            points_text += f" on {sweep.data_sets} data sets"
         row.caption(f"{points_text}, {repeats}.", width="content")
     if is_too_large:
         st.error(

@@ -50,7 +50,7 @@ from dpviz.ui.server import HERE, phones
 
 KEY = "class"  # query parameter of the class's pages, and name of the visitor's note with the lecturer's key
 NEW, HALL, COINS, ODDS = "new", "open", "coins", "odds"  # its values
-POLL_INTERVAL = 1.0  # seconds between two drawings of what phones have sent
+REDRAW_SECONDS = 1.0  # seconds between two drawings of what phones have sent
 MAX_POINTS = 40  # of a curve that phones draw
 PROMISE = (
     "No name, no account. A phone is known by a random number. Answers are in this server's memory until the class "
@@ -133,12 +133,12 @@ def bar(
 
 
 def _count(current: Room, ballot: Ballot | None) -> float:
-    """Draw the number of phones, and of answers to the question on this page; return the seconds to the next look."""
+    """Draw the number of phones, and of answers to the question here; return the seconds to the next drawing."""
     total = f"{current.phones} phone{'s' if current.phones != 1 else ''}"
     text = total if ballot is None else f"{len(ballot.answers) + len(ballot.removed)} of {total} answered"
     st.markdown(f":material/smartphone: {text}", width="content")
     # Not that of the page's other part: of two that ask to be drawn at the same time, one is drawn four seconds later.
-    return 1.4 * POLL_INTERVAL
+    return 1.4 * REDRAW_SECONDS
 
 
 def _watch(key: str, current: Room, draw: Callable[[], float]) -> None:
@@ -412,7 +412,7 @@ def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
             f"Phone number r has run r of {len(ratios)}; further phones begin again with the first. "
             f"{explain.diagnostic_sentence(len(ratios), after.experiment.problem.public)}"
         )
-        return POLL_INTERVAL
+        return REDRAW_SECONDS
 
     _watch("class_runs_look", current, draw)
 
@@ -552,7 +552,7 @@ def _show_needs(response: RandomisedResponse) -> None:
 
 
 def _show_estimates(question: RandomisedQuestion, ballot: Ballot) -> float:
-    """Draw the estimates from the reports so far; return the seconds to the next look."""
+    """Draw the estimates from the reports so far; return the seconds to the next drawing."""
     counts, response = _report_counts(question, ballot), _response(question)
     people = sum(counts)
     if people:
@@ -568,7 +568,7 @@ def _show_estimates(question: RandomisedQuestion, ballot: Ballot) -> float:
     else:
         st.markdown("No reports yet.")
     _show_needs(response)
-    return POLL_INTERVAL
+    return REDRAW_SECONDS
 
 
 def _report_counts(question: RandomisedQuestion, ballot: Ballot) -> tuple[int, ...]:

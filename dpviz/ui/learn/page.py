@@ -281,7 +281,7 @@ def _open(lesson: Lesson) -> None:
         preset_menu.set_pending(page.prefix, lesson.after)
         pin = Pin(clean(f"{lesson.change.title} {old}"), lesson.before)
         # As if one link with this pin had been read, on this page, which is the only one that may take it.
-        pins.import_pins([lambda: [pin]], pages={page.prefix: page.can_express}, error_page=page.prefix)
+        pins.import_pins([lambda: [pin]], can_express_by_page={page.prefix: page.can_express}, error_page=page.prefix)
     st.switch_page(f"pages/{lesson.page}.py", query_params=_set_planner(lesson.after))
 
 

@@ -114,24 +114,24 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
     Returns the values of the problem's fields, with the cost of the gap in use; the cost is None if that was typed.
     """
     panel, values, budget = draft.panel, draft.values, draft.budget.build()
-    value, typed_cost = values["gap"], values.get("gap_cost")
+    value, cost = values["gap"], values.get("gap_cost")
     problem = Settings(draft.cls, {**values, "gap": None, "gap_cost": None}).build()  # for which Γ is to be computed
     assert isinstance(problem, NonconvexModel)
     file_key = None if problem.public else file.known_as(panel.page)
     fact = PrivateFact(panel, "gap", symbol="ε_Γ", what="the gap", about=problem.to_json(), file=file_key)
-    if typed_cost is not None:
-        fact.note_origin(value, typed_cost)  # notes a value from a link as a release
+    if cost is not None:
+        fact.note_origin(value, cost)  # notes a value from a link as a release
     # At the start 0 a release says nothing; and under pure ε there is no run, as these methods need Gaussian noise.
     if values["start"] == "random" and budget.private and not budget.pure:
-        spend = advice.suggested_cost(budget) if typed_cost is None else typed_cost
+        spend = advice.suggested_cost(budget) if cost is None else cost
         fact.offer_release(value, spend, partial(advice.release_gap, problem, spend, draft.seed, draft.tables))
     fact.say_error()
-    paid = fact.cost_of(value)  # by all releases of this value, whatever cost is typed; None if it was typed itself
+    paid = fact.cost_of(value)  # of all releases of Γ, whatever `gap_cost` holds; None if this value is of none
     released_value = None if paid is None else value  # which may be for another problem
     fact.warn(paid is not None, where="with the gap that was released, and its cost", value=released_value)
     if value is not None and paid is None:
-        fact.note_declared(value)
-        if typed_cost is not None:  # as if the value had been bought
+        fact.note_as_typed(value)
+        if cost is not None:  # as if the value had been bought
             say_typed("Γ")
     return {**values, "gap_cost": paid}
 
@@ -208,7 +208,7 @@ class SecondOrderPage(FamilyPage):
         first_plan, *_ = view.plans.values()
         facts = first_plan.facts
         assert isinstance(facts, NonconvexFacts)
-        released = " (released)" if view.experiment.problem.released_settings else ""
+        released = " (released)" if view.experiment.problem.releases_of_settings else ""
         return (
             f"n = {facts.n:,} rows, d = {facts.d:,}; G = {short(facts.smoothness)}{_remark(facts, 'G')}, "
             f"M = {short(facts.hessian_lipschitz)}{_remark(facts, 'M')}, f can fall by at most Γ = "

@@ -34,7 +34,7 @@ PATH = "/c"  # below `server.baseUrlPath`
 MAX_BODY = 4096  # bytes of a request: ten times the largest answer
 PATIENCE = 10.0  # seconds for a body to come
 HEARTBEAT = 15.0  # seconds of silence after which a stream sends a comment: proxies end silent ones
-POLL_INTERVAL = 0.5  # seconds between two checks whether the server is about to end
+CHECK_SECONDS = 0.5  # seconds between two checks whether the server is about to end
 
 
 def address(page: str, code: str) -> str:
@@ -230,7 +230,7 @@ class Phones:
         Return when there are no streams.
         """
         while self._streams:
-            await asyncio.sleep(POLL_INTERVAL)
+            await asyncio.sleep(CHECK_SECONDS)
             # uvicorn has registered a method of its server, which sets `should_exit`, as the handler of the signal.
             server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
             if getattr(server, "should_exit", False):

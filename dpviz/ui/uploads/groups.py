@@ -18,6 +18,7 @@ import streamlit as st
 
 from dpviz.datasets import GroupedUpload, Prepared, likely_group, prepare_groups, suggested_bounds, target_classes
 from dpviz.datasets.groups import MAX_GROUPS, MIN_SHARE, group_positions
+from dpviz.datasets.uploads.columns import class_sort_key
 from dpviz.datasets.uploads.from_data import Mark
 from dpviz.datasets.uploads.limits import quote_name
 from dpviz.datasets.uploads.parsing import OTHER
@@ -232,7 +233,7 @@ def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
     is_undeclared = group_positions(column, [*stay, OTHER]) == len(stay)  # of each row: the last position, of "other"
     max_new = max(0, MAX_GROUPS - 1 - len(stay))  # one group is "other"
     frequent = [name for name in target_classes(column[is_undeclared], max_new) if name != OTHER]
-    names = [*stay, *frequent, OTHER]
+    names = [*sorted((*stay, *frequent), key=class_sort_key), OTHER]  # in the order of released shares
     filled: dict[str, float] = {}
     if with_shares:
         all_counts = np.bincount(group_positions(column, names), minlength=len(names)).astype(float)

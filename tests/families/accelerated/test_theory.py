@@ -42,7 +42,7 @@ def test_momentum_choices() -> None:
 
 def test_schedule_of_five_steps() -> None:
     factors = theory.nesterov_factors(theory.nesterov(5, 1.0, 0.1), 0.1, 1.0, lyapunov=2.0)
-    weights = theory.optimal_shares(factors, "laplace")
+    weights = theory.shares_by_bound(factors, "laplace")
     coefficients = np.exp(factors.log_contraction[-1] + factors.log_weight)
     assert weights / weights.sum() == pytest.approx([0.1527644, 0.1734011, 0.1968255, 0.2234142, 0.2535948], abs=1e-7)
     assert coefficients == pytest.approx([0.4371957, 0.6393879, 0.9350889, 1.3675445, 2.0], abs=1e-7)
@@ -127,7 +127,7 @@ def test_gaussian_objective() -> None:
     unit = 1 / (2 * 0.05)  # the weights multiply sigma^2 here
     assert theory.bound_by_iterations(factors, unit, "optimal", "gaussian")[-1] == pytest.approx(2575.98834, abs=1e-5)
     assert theory.bound_by_iterations(factors, unit, "uniform", "gaussian")[-1] == pytest.approx(4328.91957, abs=1e-5)
-    weights = theory.optimal_shares(factors, "gaussian")
+    weights = theory.shares_by_bound(factors, "gaussian")
     rho = 0.05 * weights / weights.sum()
     assert (np.exp(factors.log_weight) / (2 * rho)).sum() == pytest.approx(2575.98834, abs=1e-5)
 
@@ -168,8 +168,8 @@ def test_ignoring_the_sampling_costs_little() -> None:
 def test_extreme_horizons_leave_every_step_some_budget() -> None:
     factors = theory.nesterov_factors(theory.nesterov(10_000, 1.0, 0.5), 0.5, 1.0, 1.0)
     for weights in (
-        theory.optimal_shares(factors, "laplace"),
-        theory.optimal_shares(factors, "gaussian"),
+        theory.shares_by_bound(factors, "laplace"),
+        theory.shares_by_bound(factors, "gaussian"),
         theory.sampled_split(factors.log_weight, 1.0, 100.0),
     ):
         assert np.isfinite(1 / weights**2).all()
@@ -189,7 +189,7 @@ def test_noise_of_the_multistage_schedule(stages: int) -> None:
     """The paper's figure 2 with the stage factor at the right step (erratum E15): a sawtooth."""
     iterations, expected = PUBLISHED[stages]
     steps = theory.multistage(iterations, 1.0, 1.0, 20.0, lengths=(13, 40, 80, 160, 320))
-    weights = theory.optimal_shares(theory.nesterov_factors(steps, 1.0, 20.0, 2.0), "laplace")
+    weights = theory.shares_by_bound(theory.nesterov_factors(steps, 1.0, 20.0, 2.0), "laplace")
     scale = weights.sum() / weights
     assert scale[[0, 12, 13, -1]] == pytest.approx(expected, rel=3e-4)
     assert ((np.diff(scale) > 0) == steps.restart[1:]).all()

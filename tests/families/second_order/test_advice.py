@@ -61,7 +61,7 @@ def test_what_is_said_to_turn_it_green_does_so_as_it_is_said(label: str) -> None
             assert forecast.light != "green" and rows is not None and more is not None
             assert told(int(rows[1].replace(",", "")), budget, problem, **settings)[0].light == "green"
             found, _ = told(3000, budget.replaced(epsilon=float(more[1])), problem, **settings)
-            assert found.light == "green" and found.noise_factor > 0.98, "nor is it much more than that takes"
+            assert found.light == "green" and found.factor_until_green > 0.98, "nor is it much more than that takes"
 
 
 def test_who_has_too_few_steps_to_stop_at_all_is_red_whatever_the_noise() -> None:

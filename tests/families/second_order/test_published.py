@@ -50,7 +50,7 @@ def test_two_phases_are_not_green_where_the_paper_has_a_cross(tolerances: Tolera
     plans = experiment.plans()
     chosen = advice.stopping_phase(advice.forecasts(experiment, plans)["2OPT"])
     assert not cells(tolerances, epsilon)["2OPT"].finished and chosen.light == "amber" and chosen.phase == 1
-    assert chosen.stopping.iterations in (20, 41) and math.isfinite(chosen.noise_factor)
+    assert chosen.stopping.iterations in (20, 41) and math.isfinite(chosen.factor_until_green)
 
 
 def test_a_phase_is_green_only_with_the_steps_to_get_there() -> None:
@@ -63,7 +63,7 @@ def test_a_phase_is_green_only_with_the_steps_to_get_there() -> None:
         plan = method.replaced(iterations=iterations).plan(facts, budget)
         (forecast,) = advice.phase_forecasts("OPT", method, plan)
         assert forecast.light == light == forecast.stopping.light and forecast.stopping.recognised
-        assert math.isinf(forecast.noise_factor) == (light == "amber")
+        assert math.isinf(forecast.factor_until_green) == (light == "amber")
 
 
 @pytest.mark.parametrize("tolerances", TABLES)

@@ -75,7 +75,9 @@ def test_no_split_turns_green_sooner_than_the_soonest(label: str) -> None:
     found = advice.compare(label, method, method.plan(FACTS, APPROXIMATE))
     assert found is not None and found.splits[advice.YOURS].share == pytest.approx(EVEN)
     best = found.splits[advice.SOONEST]
-    assert 0.5 < best.share < 0.75 and best.stopping.factor_until_recognised <= min(found.noise_factors) * (1 + 1e-4)
+    assert 0.5 < best.share < 0.75 and best.stopping.factor_until_recognised <= min(found.factors_until_recognised) * (
+        1 + 1e-4
+    )
     # What is told of a share is what a plan with that share has.
     other = method.replaced(hessian_share=best.share)
     planned = advice.compare(label, other, other.plan(FACTS, APPROXIMATE))

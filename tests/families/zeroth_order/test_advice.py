@@ -19,7 +19,7 @@ from dpviz.families.zeroth_order.advice import (
     forecast,
     mu_of_first_steps,
 )
-from dpviz.families.zeroth_order.conversion import MOST_STEPS
+from dpviz.families.zeroth_order.conversion import MAX_STEPS
 from dpviz.families.zeroth_order.theory import Setting, Sums
 from dpviz.privacy.budgets import GaussianDP, NoPrivacy
 from dpviz.problems.values.black_box import BentValley, BlackBox, CappedRegression, PhaseRetrieval, ReluNetwork, Votes
@@ -35,7 +35,7 @@ def expected(problem: BlackBox, mu: float = 0.3) -> Expectation:
 
 
 def advised(problem: BlackBox, mu: float = 0.3) -> Advice:
-    return advice(problem.facts(), GaussianDP(mu=mu), MOST_STEPS, expected(problem, mu))
+    return advice(problem.facts(), GaussianDP(mu=mu), MAX_STEPS, expected(problem, mu))
 
 
 def test_the_advice_is_what_ends_lowest_in_runs_and_not_what_has_the_smallest_bound() -> None:
@@ -122,7 +122,7 @@ def settings() -> list[ValueFacts]:
 
 def planner_and_plan(facts: ValueFacts, mu: float) -> None:
     """Of all options: the bound of the planner is that of the plan which its button makes."""
-    for option in advice(facts, GaussianDP(mu=mu), MOST_STEPS).options:
+    for option in advice(facts, GaussianDP(mu=mu), MAX_STEPS).options:
         own = option.method  # of the smallest bound: nothing was measured
         found, quiet = bound(own, facts, mu), bound(own, facts, math.inf)
         assert found is not None and quiet is not None

@@ -228,7 +228,8 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         check_facts(problem, plan.facts)
         facts, draws = problem.facts, (int(plan.resolved["draws"]), int(plan.resolved["draws_y"]))
         batch = int(plan.rows[0])  # rows per round, the same in all rounds
-        # Sums of the gradients so far. Their queries `x` and `y` take a row's weight, which gives the sensitivity.
+        # Sums of the gradients so far. Their queries, `utilities_x` and `utilities_y`, take a row's weight, which gives
+        # the sensitivity.
         scores, events = GradientSums(problem, mechanisms.replicates), iter(plan.events)
         start = facts.uniform(mechanisms.replicates)
         # Sums over the rounds, of x and of y: of the drawn vertices, which are released, and of the secret weights.
@@ -432,7 +433,7 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         """Run vertex sampling, and release the bound on the gap of its output with the last snapshot; NaN before."""
         bound = np.full(mechanisms.replicates, np.nan)
-        lost = np.zeros(mechanisms.replicates, dtype=bool)  # replicates whose noise is beyond all bounds
+        diverged = np.zeros(mechanisms.replicates, dtype=bool)  # replicates whose noise is beyond all bounds
         for snapshot in self.vertex_sampling.run(problem, plan, mechanisms):
             if snapshot.iteration == plan.iterations:
                 event, (x, y) = plan.events[-1], (snapshot.output["x"], snapshot.output["y"])
@@ -441,8 +442,10 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
                 else:
                     noisy_gap = mechanisms.gaussian(problem.gap(x, y, norm="l2"), event)
                 bound = np.maximum(noisy_gap + plan.resolved["certificate_width"], 0.0)
-                lost = ~(np.abs(noisy_gap) < DIVERGED)
-            status = divergence_status(lost) or snapshot.status  # `divergence_status` is None if no replicate is lost
+                diverged = ~(np.abs(noisy_gap) < DIVERGED)
+            status = (
+                divergence_status(diverged) or snapshot.status
+            )  # `divergence_status` is None if no replicate is diverged
             yield dataclasses.replace(snapshot, released={CERTIFIED_GAP.name: bound}, status=status)
 
 

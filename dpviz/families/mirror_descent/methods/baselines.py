@@ -346,13 +346,13 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
         yield Snapshot(0, {"x": x, "y": y})
         query = problem.payoffs(mechanisms.replicates)
         payoffs = np.empty(query.value.shape)  # (R, d_x, d_y)
-        lost = np.zeros(mechanisms.replicates, dtype=bool)  # replicates whose noise is beyond all bounds
+        diverged = np.zeros(mechanisms.replicates, dtype=bool)  # replicates whose noise is beyond all bounds
         replicate_slices = checkpointed_slices(mechanisms.replicates, payoffs[0].size * SECONDS_PER_NOISE)
         for part, batch in mechanisms.batch(plan.events[0]).split(replicate_slices):  # all rows, for some replicates
             payoffs[part] = batch.gaussian(query._replace(value=query.value[part]))
-            lost[part] = ~(np.abs(payoffs[part]).max(axis=(1, 2)) < DIVERGED)  # "not below" is true of NaN, too
-        payoffs[lost] = 0.0
-        status = divergence_status(lost)
+            diverged[part] = ~(np.abs(payoffs[part]).max(axis=(1, 2)) < DIVERGED)  # "not below" is true of NaN, too
+        payoffs[diverged] = 0.0
+        status = divergence_status(diverged)
         seconds = problem.facts.d_x * problem.facts.d_y * SECONDS_PER_PRODUCT  # of one replicate's product
         for t in range(1, plan.iterations + 1):
             total_x, total_y = total_x + x, total_y + y
@@ -423,7 +423,7 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
         replicates = mechanisms.replicates
         x, y = problem.facts.uniform(replicates)
         scores, total = np.zeros_like(x), np.zeros_like(x)
-        lost = np.zeros(replicates, dtype=bool)  # replicates whose noise was beyond all bounds
+        diverged = np.zeros(replicates, dtype=bool)  # replicates whose noise was beyond all bounds
         yield Snapshot(0, {"x": x, "y": y})
         for t in range(1, plan.iterations + 1):
             select, measure = plan.events[2 * t - 2 : 2 * t]  # of round t, which has two events
@@ -433,15 +433,17 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
                 measured = mechanisms.laplace(problem.answer(selected, "l1"), measure)
             else:
                 measured = mechanisms.gaussian(problem.answer(selected, "l2"), measure)
-            lost |= ~(np.abs(measured) < DIVERGED)
-            each = np.arange(replicates)  # with `selected` the index of one entry in each replicate's row
-            error = np.where(lost, 0.0, measured - answers[each, selected])
+            diverged |= ~(np.abs(measured) < DIVERGED)
+            indices = np.arange(replicates)  # with `selected` the index of one entry in each replicate's row
+            error = np.where(diverged, 0.0, measured - answers[indices, selected])
             correction = np.zeros_like(answers)
-            correction[each, selected] = error / 2  # MWEM's step size
+            correction[indices, selected] = error / 2  # MWEM's step size
             scores = scores + problem.transposed(correction)  # adds it in the cells that the query counts
             x = softmax(scores)
             total = total + x
-            yield Snapshot(t, {"x": x if self.iterate == "last" else total / t, "y": y}, status=divergence_status(lost))
+            yield Snapshot(
+                t, {"x": x if self.iterate == "last" else total / t, "y": y}, status=divergence_status(diverged)
+            )
 
 
 class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
@@ -485,8 +487,8 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
         x, y = problem.facts.uniform(mechanisms.replicates)
         yield Snapshot(0, {"x": x, "y": y}, {"fit_error": np.full(mechanisms.replicates, np.nan)})
         tables = mechanisms.gaussian(problem.marginal_tables(mechanisms.replicates), plan.events[0])  # (R, cells)
-        lost = ~(np.abs(tables).max(axis=1) < DIVERGED)  # replicates whose noise is beyond all bounds
-        tables = np.where(lost[:, None], 0.0, tables)
+        diverged = ~(np.abs(tables).max(axis=1) < DIVERGED)  # replicates whose noise is beyond all bounds
+        tables = np.where(diverged[:, None], 0.0, tables)
         answers = problem.nearest_distributions(tables)  # (R, cells)
         scores, steps = np.zeros_like(x), np.full((mechanisms.replicates, 1), 1 / len(problem.marginals.tables))
         residuals = answers - problem.answers(x)  # `problem.answers(x)` is A x, the tables of the histogram x
@@ -502,7 +504,7 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
             residuals = np.where(helps, new_residuals, residuals)
             steps = np.where(helps, 1.5, 0.5) * steps
             distance = np.abs(answers - residuals - tables).max(axis=1)  # answers - residuals are those of x
-            yield Snapshot(t, {"x": x, "y": y}, {"fit_error": distance}, status=divergence_status(lost))
+            yield Snapshot(t, {"x": x, "y": y}, {"fit_error": distance}, status=divergence_status(diverged))
 
 
 def _require_marginals(facts: GameFacts) -> None:

@@ -101,7 +101,7 @@ class Certificate:
         """
         self.counts.update(rows.tolist())
         k = np.array([self.counts[r] for r in rows.tolist()], dtype=float)
-        quantiles = -ndtri(self.failure / (k * (k + 1)))  # exceeded by a standard normal number so often
+        quantiles = -ndtri(self.failure / (k * (k + 1)))  # a standard normal number is above one with this probability
         return self.noise[iteration - 1] * quantiles - self.target
 
 
