@@ -70,11 +70,11 @@ def _scores(problem: Any, x: np.ndarray) -> np.ndarray:
         return np.asarray(problem.data.load(problem.carried).features @ to_ball(x, problem.radius))
     elif isinstance(problem, model_tuning.HuberRegression):
         score = x[0] + problem.rows(problem.carried).features @ x[1:]
-        score = score if problem.data.facts().target is None else score / 2  # of a target in [-2, 2]
+        score = score if problem.data.facts().target_range is None else score / 2  # of a target in [-2, 2]
     else:
         score = problem.rows_and_targets(problem.carried)[0] @ x
         score = 2 * score - 1 if problem.targets == "unit" else score
-    target = problem.data.facts().target
+    target = problem.data.facts().target_range
     return np.asarray(score if target is None else sum(target) / 2 + score * (target[1] - target[0]) / 2)
 
 
