@@ -85,7 +85,7 @@ def test_a_model_says_of_the_table_what_the_problem_says() -> None:
         model, expected = _model(problem, x), _scores(problem, x)
         np.testing.assert_allclose(model.decision_function(FRAME), expected, rtol=1e-9, atol=1e-9, err_msg=name)
         score = ((expected > 0) == (FRAME.sick == "yes")).mean()
-        if getattr(problem.dataset.facts(), "target", None) is not None:
+        if getattr(problem.dataset.facts(), "target_range", None) is not None:
             score = 1 - ((FRAME.cost - expected) ** 2).mean() / FRAME.cost.var(ddof=0)
         assert model.score(FRAME) == pytest.approx(score), name
 
