@@ -402,14 +402,14 @@ def signal_and_noise(trace: Trace, label: str, noise: float, privacy: str) -> Ch
         longest_x = max((line.x for line in lines), key=len)
         lines.append(_noise_line(longest_x, noise))
     method_privacy = trace.arm_traces[label].privacy
-    statuses: dict[str, Privacy] = {
+    privacies: dict[str, Privacy] = {
         line.name: "not private" if line.name in SECRET else method_privacy for line in lines
     }
     figure = line_figure(
         lines,
         Axes("Step t", "Length in a step's gradient", log_y=True),
         if_empty="No step has been taken so far.",
-        not_private=style.privacy_mark(statuses),
+        not_private=style.privacy_mark(privacies),
     )
     return chart(
         figure,
@@ -418,7 +418,7 @@ def signal_and_noise(trace: Trace, label: str, noise: float, privacy: str) -> Ch
         f"{label}, medians. Where the bound on the bias (for a mean loss of norm 0.5) is below the noise, further "
         "trainings buy nothing that can be seen. Where the mean gradient is below the noise, steps are mostly "
         f"noise. {privacy}",
-        provenance=provenance([method_privacy, *statuses.values()]),
+        provenance=provenance([method_privacy, *privacies.values()]),
     )
 
 

@@ -466,14 +466,13 @@ def norms(trace: Trace, plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle
     figure = line_figure(
         lines, Axes("Step t", "Length of g_t; thin: of its noise", log_y=True), if_empty="No method with epochs."
     )
-    status = weakest_privacy(plan.privacy for plan in plans.values() if plan.private)
     return chart(
         figure,
         "How much of it was noise?",
         "Length of the noisy gradients of every method, and of their noise alone",
         "Where both lines run together, what was released is mostly noise: only the sum of many of them can say "
         f"where to go. {privacy}",
-        provenance=status,
+        provenance=weakest_privacy(plan.privacy for plan in plans.values() if plan.private),
     )
 
 
