@@ -28,7 +28,17 @@ from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, chart, provenance
-from dpviz.plots.elements.lines import Limit, Line, Mark, VerticalLine, line_figure, on_curve, one_band, staircases
+from dpviz.plots.elements.lines import (
+    Limit,
+    Line,
+    Mark,
+    VerticalLine,
+    empty_figure,
+    line_figure,
+    on_curve,
+    one_band,
+    staircases,
+)
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.plots.plan_figures import PLANNED
 from dpviz.plots.planner_figures import RATES, attackers
@@ -526,8 +536,3 @@ def posterior_slice_chart(curve: posterior_slice.PosteriorSlice, title: str, log
         "reads the validation losses.",
         provenance="not private",
     )
-
-
-def empty_figure(reason: str) -> go.Figure:
-    """Return an empty figure that says the reason why there is nothing to draw."""
-    return line_figure([], Axes("", ""), if_empty=reason)

@@ -37,6 +37,7 @@ from dpviz.plots.elements.lines import (
     Line,
     Mark,
     VerticalLine,
+    empty_figure,
     limit_across,
     line_drawing,
     line_figure,
@@ -522,11 +523,6 @@ def _stacked_bars(bounds: Mapping[str, Bound], facts: ValueFacts) -> go.Figure:
     layout["yaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": names, "automargin": True}
     layout["shapes"] = [limit_across(facts.lipschitz)]
     return go.Figure({"data": traces, "layout": layout | {"barmode": "stack", "hovermode": "closest"}})
-
-
-def empty_figure(reason: str) -> go.Figure:
-    """Return an empty figure with a sentence that says why there is nothing to draw."""
-    return line_figure([], Axes("", ""), if_empty=reason)
 
 
 def stationarity(trace: Trace, metric: str, styles: Mapping[str, ArmStyle], privacy: str) -> Chart:
