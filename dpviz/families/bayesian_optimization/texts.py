@@ -30,7 +30,7 @@ def beaten(label: str, better: bool, chance: bool) -> str:
     return f"**{label} {'wins here' if better else 'does as well here'}.**"
 
 
-def clipped(share: float, label: str) -> str:
+def clipping(share: float, label: str) -> str:
     """Return the share of the users whose gradients were clipped in a method's last step, in words. share : in 0 to 1.
     label : of the method."""
     return f"{short(100 * share, 2)} % of the users' gradients in the last step of “{label}”."
