@@ -129,7 +129,7 @@ class DatasetFacts:
     blocks : tuple of int
         The number of categories of each categorical column. Such a column makes a block of features, one per category,
         of which one is 1 and the others are 0 in every row. The blocks are the last features.
-    target : (low, high), optional
+    target_range : (low, high), optional
         The declared range of the target, in its own unit; None where it is one of two classes.
     """
 
@@ -137,11 +137,11 @@ class DatasetFacts:
     bounds: tuple[tuple[float, float], ...]
     names: tuple[str, ...]
     blocks: tuple[int, ...] = ()
-    target: tuple[float, float] | None = None
+    target_range: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         check_features(self.n, self.bounds, self.names)
-        if self.target is not None and not is_range(*self.target):
+        if self.target_range is not None and not is_range(*self.target_range):
             raise ValueError("the declared range of the target needs low < high, both finite")
         other_ranges = set(self.bounds[self.numeric :]) - {(0.0, 1.0)}  # of features of categories
         if self.numeric < 0 or any(size < 1 for size in self.blocks) or other_ranges:
@@ -167,7 +167,7 @@ class Dataset:
     features : ndarray (n, d), float64, C-contiguous
         Finite, column j within `facts.bounds[j]`.
     labels : ndarray (n,), float64
-        Exactly -1 or +1 where there are two classes, else within `facts.target`.
+        Exactly -1 or +1 where there are two classes, else within `facts.target_range`.
     facts : DatasetFacts
         The public facts that the arrays agree with.
     """
@@ -211,15 +211,15 @@ class DatasetSpecification(RowsSpecification[DatasetFacts, Dataset]):
             block[:] = 0.0
             block[np.arange(len(block)), largest] = 1.0
             start += size
-        if facts.target is None:
+        if facts.target_range is None:
             if not np.array_equal(np.abs(labels), np.ones(facts.n)):
                 raise UserError(
                     "Every label must be exactly -1 or +1. Choose the target column again.",
                     title="The target is not a choice between two classes",
                 )
         else:
-            labels[~np.isfinite(labels)] = sum(facts.target) / 2
-            np.clip(labels, *facts.target, out=labels)
+            labels[~np.isfinite(labels)] = sum(facts.target_range) / 2
+            np.clip(labels, *facts.target_range, out=labels)
         features.flags.writeable = labels.flags.writeable = False
         return Dataset(features, labels, facts)
 

@@ -296,9 +296,9 @@ def _tuned_dimension(default: int, low: int, high: int) -> Any:
     return number(default, low, high, label="Features", help=help, limits=(low, 10_000))
 
 
-def _tuned_facts(n: int, d: int, bound: float, target: tuple[float, float]) -> DatasetFacts:
-    """Return the facts of n rows with d features between ±`bound`, and a number within `target` to predict."""
-    return replace(_facts(n, d, -bound, bound), target=target)
+def _tuned_facts(n: int, d: int, bound: float, target_range: tuple[float, float]) -> DatasetFacts:
+    """Return the facts of n rows with d features between ±`bound`, and a number within `target_range` to predict."""
+    return replace(_facts(n, d, -bound, bound), target_range=target_range)
 
 
 def _logistic_labels(generator: np.random.Generator, scores: np.ndarray) -> np.ndarray:
@@ -432,7 +432,7 @@ class UniformLinear(_Synthetic):
     seed: int = seed_field()
 
     def facts(self) -> DatasetFacts:
-        return replace(_facts(self.rows, self.dimension, 0.0, 1.0), target=(-4.0, 4.0))
+        return replace(_facts(self.rows, self.dimension, 0.0, 1.0), target_range=(-4.0, 4.0))
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         generator = np.random.default_rng(self.seed)
@@ -462,7 +462,7 @@ class SphereLinear(_Synthetic):
     seed: int = seed_field()
 
     def facts(self) -> DatasetFacts:
-        return replace(_facts(self.rows, self.dimension, -1.0, 1.0), target=(-1.0, 1.0))
+        return replace(_facts(self.rows, self.dimension, -1.0, 1.0), target_range=(-1.0, 1.0))
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         generator = np.random.default_rng(self.seed)

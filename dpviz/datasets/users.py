@@ -67,7 +67,7 @@ class UserUpload(UploadedTable):
     def facts(self) -> UserFacts:
         """Return the facts of `UploadedTable`, with the number of users."""
         facts = super().facts()
-        return UserFacts(facts.n, facts.bounds, facts.names, facts.blocks, facts.target, users=self.users)
+        return UserFacts(facts.n, facts.bounds, facts.names, facts.blocks, facts.target_range, users=self.users)
 
     def rows(self, frame: "pd.DataFrame") -> np.ndarray:
         """Return the array of `UploadedTable.rows` with one more column at its end: the number of each row's user.

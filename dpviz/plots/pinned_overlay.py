@@ -93,10 +93,12 @@ def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, PinnedPicture]]) 
     if not pinned_lines or figure.layout.yaxis.range is None:  # without a range, the figure is still empty
         return figure
     result = go.Figure(figure)
-    has_labels = any(shape.name == NAME for shape in figure.layout.shapes)
-    figure_count = len(result.data)
-    traces = [_trace(name, line, not figure_methods.intersection(line.names)) for name, line in pinned_lines]
-    result.add_traces(traces)
+    has_labels = any(shape.name == NAME for shape in figure.layout.shapes)  # at the ends of its lines
+    figure_count, new_in_legend = len(result.data), 0
+    for name, line in pinned_lines:
+        in_legend = not figure_methods.intersection(line.names)
+        result.add_trace(_trace(name, line, in_legend))
+        new_in_legend += in_legend
     result.update_layout({HIDDEN_LEGEND: {"visible": False}})
     # Pinned lines are beneath the figure's lines, and above its contours, which are the first traces.
     contour_count = sum(trace.type == "contour" for trace in result.data)
@@ -107,7 +109,7 @@ def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, PinnedPicture]]) 
         if has_labels:
             _label(result, pinned_lines, y_range)
         elif result.layout.showlegend:  # with their names, two in a row of 20 pixels
-            result.layout.height += 20 * math.ceil(sum("legend" not in trace for trace in traces) / 2)
+            result.layout.height += 20 * math.ceil(new_in_legend / 2)
     if any(picture.not_private for _, picture in matches):  # a mark that names curves would be incomplete now
         other_notes = (note for note in result.layout.annotations if note.name != "not private")
         marks = style.layout(Axes("", ""), not_private=True)["annotations"]  # the mark alone

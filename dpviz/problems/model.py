@@ -91,7 +91,7 @@ class Model:
     @property
     def _predicts_numbers(self) -> bool:
         """True if the target is a number, which has a declared range; False if it is one of two classes."""
-        return getattr(self._facts, "target", None) is not None  # a table with groups has two classes
+        return getattr(self._facts, "target_range", None) is not None  # a table with groups has two classes
 
     def decision_function(self, rows: Any) -> np.ndarray:
         """Compute the score (n,) of rows, intercept + Σ coefficient × value. rows : as in `predict`."""

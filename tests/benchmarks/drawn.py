@@ -124,7 +124,7 @@ def _model(generator: np.random.Generator) -> tuple[ProblemSpecification, Tables
         return _specification(generator, Quadratic), {}
     data: Any
     data, tables = _table(generator) if source == UPLOAD else (_specification(generator, GENERATORS[source]), {})
-    number = data.facts().target is not None
+    number = data.facts().target_range is not None
     losses = [LeastSquares, HuberRegression] if number else list(accelerated.LOSSES.values())
     cls = _one(generator, losses)
     return _specification(generator, cls, ("threshold", *accelerated.MODEL), data=data), tables

@@ -106,10 +106,10 @@ def test_load_delivers_what_the_facts_announce(specification: DatasetSpecificati
     assert data.features.flags.c_contiguous and not data.features.flags.writeable and not data.labels.flags.writeable
     low, high = np.array(facts.bounds).T
     assert (data.features >= low).all() and (data.features <= high).all()
-    if facts.target is None:
+    if facts.target_range is None:
         assert set(np.unique(data.labels)) == {-1.0, 1.0}
     else:
-        assert facts.target[0] <= data.labels.min() < data.labels.max() <= facts.target[1]
+        assert facts.target_range[0] <= data.labels.min() < data.labels.max() <= facts.target_range[1]
     start = facts.numeric
     for size in facts.blocks:
         assert (np.sort(data.features[:, start : start + size], axis=1) == [*[0.0] * (size - 1), 1.0]).all()

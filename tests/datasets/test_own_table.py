@@ -119,7 +119,7 @@ def test_arrays_have_numbered_columns_and_one_range_for_all() -> None:
     of_classes = dpviz.table((x, x[:, 0] > 0.5), positive=True, bounds=(0, 1))
     of_numbers = dpviz.table((x, 3 * x[:, 0]), bounds={"x1": (0, 1), "x2": (0, 1), "x3": (0, 1), "y": (0, 3)})
     assert of_classes.facts().names == of_numbers.facts().names == ("x1", "x2", "x3")
-    assert (of_classes.facts().target, of_numbers.facts().target) == (None, (0, 3))
+    assert (of_classes.facts().target_range, of_numbers.facts().target_range) == (None, (0, 3))
     rows = of_classes.carried[of_classes.identity]
     np.testing.assert_array_equal(rows[:, -1], np.where(x[:, 0] > 0.5, 1, -1))
     with pytest.warns(UserWarning, match="without a finite number"):

@@ -158,7 +158,8 @@ def test_a_target_that_is_a_number_and_columns_of_categories() -> None:
     facts = data.facts
     assert facts.names[:4] == ("age", "three: 0", "three: 1", "three: other") and facts.blocks == (3, 2, 3)
     assert facts.names[4:] == ("label: yes", "label: other", "age : below 50", "age : 50 or more", "age : other")
-    assert facts.target == (0.0, 30_000.0) == (data.labels.min(), data.labels.max()) and not ready.specification.public
+    assert facts.target_range == (0.0, 30_000.0) == (data.labels.min(), data.labels.max())
+    assert not ready.specification.public
     assert data.features[:3, 1:6].tolist() == [[1, 0, 0, 0, 1], [0, 1, 0, 1, 0], [0, 0, 1, 0, 1]]
     assert "the middle of the declared range: 1 in 'income'" in ready.notes[0]
     assert "“other”: 13 in 'three', 20 in 'label'" in ready.notes[1]

@@ -35,7 +35,7 @@ def experiment(problem: LinearModel) -> Experiment:
 
 def targets(model: LinearModel) -> np.ndarray:
     data = model.data.load()
-    low, high = data.facts.target or (-1.0, 1.0)
+    low, high = data.facts.target_range or (-1.0, 1.0)
     return (data.labels - low) / (high - low)
 
 

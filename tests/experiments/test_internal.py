@@ -151,14 +151,14 @@ def test_no_diagnostic_is_recorded_as_released() -> None:
 
 def test_the_table_has_a_column_for_what_only_some_arms_record() -> None:
     of = experiment()
-    trace, headlines = of.run(), ("duality_gap", "internal_duality_gap", "depth", "accuracy")
+    trace, headlines = of.run(), ("duality_gap", "internal_duality_gap", "depth")
     table = final_table(trace, of.plans(), headlines=headlines).set_index("algorithm")
     shown = [name for name in columns(trace, headlines) if name in table.columns]
     assert shown == list(table.columns) and {"internal_duality_gap", "depth"} < set(shown)
     assert table["internal_duality_gap"].isna().tolist() == [False, True]
     assert table.loc["secretive", "internal_duality_gap"] == 50.0 and table["duality_gap"].tolist() == [4.0, 4.0]
     assert table.loc["secretive", "depth"] == 5.0 and np.isnan(table.loc["open", "depth"])
-    assert "accuracy" not in table and table["best_step"].tolist() == [1.0, 1.0]
+    assert table["best_step"].tolist() == [1.0, 1.0]
     first = final_table(trace, of.plans(), headlines=headlines[1:]).set_index("algorithm")
     assert np.isnan(
         first.loc["open", ["internal_duality_gap_low", "internal_duality_gap_high", "best_step"]].tolist()

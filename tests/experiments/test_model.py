@@ -70,11 +70,11 @@ def _scores(problem: Any, x: np.ndarray) -> np.ndarray:
         return np.asarray(problem.data.load(problem.carried).features @ to_ball(x, problem.radius))
     elif isinstance(problem, model_tuning.HuberRegression):
         score = x[0] + problem.rows(problem.carried).features @ x[1:]
-        score = score if problem.data.facts().target is None else score / 2  # of a target in [-2, 2]
+        score = score if problem.data.facts().target_range is None else score / 2  # of a target in [-2, 2]
     else:
         score = problem.rows_and_targets(problem.carried)[0] @ x
         score = 2 * score - 1 if problem.targets == "unit" else score
-    target = problem.data.facts().target
+    target = problem.data.facts().target_range
     return np.asarray(score if target is None else sum(target) / 2 + score * (target[1] - target[0]) / 2)
 
 
@@ -85,7 +85,7 @@ def test_a_model_says_of_the_table_what_the_problem_says() -> None:
         model, expected = _model(problem, x), _scores(problem, x)
         np.testing.assert_allclose(model.decision_function(FRAME), expected, rtol=1e-9, atol=1e-9, err_msg=name)
         score = ((expected > 0) == (FRAME.sick == "yes")).mean()
-        if getattr(problem.dataset.facts(), "target", None) is not None:
+        if getattr(problem.dataset.facts(), "target_range", None) is not None:
             score = 1 - ((FRAME.cost - expected) ** 2).mean() / FRAME.cost.var(ddof=0)
         assert model.score(FRAME) == pytest.approx(score), name
 

@@ -211,7 +211,7 @@ def test_declared_constants_hold_for_any_data(seed: int, mixed: bool) -> None:
 
 def test_facts_follow_from_the_declared_settings() -> None:
     squared, huber_ = LeastSquares().facts(), HuberRegression().facts()
-    assert (squared.n, squared.d) == (10_000, 10) and UniformLinear().facts().target == (-4.0, 4.0)
+    assert (squared.n, squared.d) == (10_000, 10) and UniformLinear().facts().target_range == (-4.0, 4.0)
     assert squared.smoothness == huber_.smoothness == pytest.approx(10 + 0.02) and squared.strong_convexity == 0.02
     assert (squared.gradient_bound_l1, squared.gradient_bound_l2) == (10.0, pytest.approx(math.sqrt(10)))
     assert (huber_.gradient_bound_l1, huber_.gradient_bound_l2) == (2.5, pytest.approx(math.sqrt(10) / 4))

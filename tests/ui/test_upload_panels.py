@@ -367,7 +367,7 @@ def test_a_number_can_be_the_target_and_its_range_is_declared_too() -> None:
     assert dataset.names == ("age",) and dataset.target_range == (1.0, 8.0) and not page.marked
     loaded = dataset.load(page.app.session_state["tables"])
     expected = np.where(np.isnan(frame["height"]), 4.5, np.clip(frame["height"], 1, 8))
-    assert np.array_equal(loaded.labels, expected) and loaded.facts.target == (1.0, 8.0)
+    assert np.array_equal(loaded.labels, expected) and loaded.facts.target_range == (1.0, 8.0)
     assert page.choose(drop=True).dataset.n == 58
     page.choose(drop=False).press("fill")
     assert set(page.dataset.from_data) == {("bounds", "age"), ("bounds", "height")}
@@ -528,8 +528,8 @@ def test_the_group_column_is_neither_target_nor_feature_and_many_groups_leave_a_
     assert len(page.shares) == 20 and {"g29", "other"} <= set(page.shares)
     page.members(("g29", 0.2), ("of no row", 0.1)).press("propose")
     assert len(page.shares) == 20 and page.shares["g29"] == 0.2 and page.shares["of no row"] == 0.1
-    *names, _ = page.shares
-    assert names == sorted(names), "in the order of shares that were released before"
+    *ordered, _ = page.shares
+    assert ordered == sorted(ordered), "in the order of shares that were released before"
     page = Page("groups").upload(table().assign(sick=np.arange(60) % 2))
     assert page.nothing and page.said, "no column has groups"
 

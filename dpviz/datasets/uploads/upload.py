@@ -267,7 +267,7 @@ class UploadedTable(Upload, DatasetSpecification):
             bounds=(*bounds, *[(0.0, 1.0)] * len(category_features)),
             names=(*names, *category_features),
             blocks=tuple(len(categories) for _, categories in self.categories),
-            target=self.target_range,
+            target_range=self.target_range,
         )
 
     def read(self, frame: "pd.DataFrame") -> "RowsRead":

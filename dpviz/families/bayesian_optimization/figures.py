@@ -127,21 +127,20 @@ def by_trainings(
         if goes_on:
             thin_lines.append(Line(axis_values[some_ended], median[some_ended], label, styles[label], width=1.0))
     # Of three bands or more only that of the lowest private method is drawn, with a note.
-    lowest = min(last_medians, key=last_medians.__getitem__, default="")
-    lines, notes = one_band(lines, lowest)
+    lines, notes = one_band(lines, min(last_medians, key=last_medians.__getitem__, default=""))
     if thin_lines:
         notes = [*notes, "thin lines: some runs have ended"]
     marks, verticals, sentence = [], list[VerticalLine](), ""
-    private_labels = last_medians.keys() & curves.keys()
+    private_labels = last_medians.keys() & curves.keys()  # without points, on which no mark is drawn
     if private_labels and is_finished:
-        lowest_curve = min(private_labels, key=last_medians.__getitem__)
-        axis_values, values = curves[lowest_curve]
+        lowest_line = min(private_labels, key=last_medians.__getitem__)
+        axis_values, values = curves[lowest_line]
         end = end_of_gains(values)
         if end is not None:
             index, little = end
-            sentence = f"After the diamond {lowest_curve} gains less than {little}."
+            sentence = f"After the diamond {lowest_line} gains less than {little}."
             x = float(axis_values[index])
-            marks = [Mark(x, float(np.median(values[index])), sentence, styles[lowest_curve].color)]
+            marks = [Mark(x, float(np.median(values[index])), sentence, styles[lowest_line].color)]
             # The text is at the top, where falling curves leave room, on the side on which the frame has more of it.
             verticals = [
                 VerticalLine(x, f"looks pay until {short(x)}", "left" if x < 0.6 * axis_values[-1] else "right")

@@ -304,14 +304,15 @@ class Search:
 
     def admissible_noise(self, with_hessian: bool) -> float:
         """Return the largest error of a query of a search, divided by the length of the direction, that the theorem
-        allows: half of the smallest decrease that is tested (THEORY.md, 5.4).
+        allows: half of the smallest decrease per γ that is tested (THEORY.md, 5.4).
 
         with_hessian : True if Hessians are released, so that there are curvature steps.
         """
-        # Per γ a step is to decrease f by c_g ‖g̃‖² along g̃, and by c_H γ |λ̃|/2 along a unit vector (`Ladder`).
+        # Divided by γ, the decrease is to be c_g ‖g̃‖² along g̃, and c_H γ |λ̃|/2 along a unit vector (`Ladder`).
         along_gradient = self.ladder.c_g * self.analysis.gradient_tolerance / 2
         if not with_hessian:
             return along_gradient
+        # γ is at least `curvature_fallback` times |λ̃|, and |λ̃| at least the tolerance.
         min_step = self.curvature_fallback * self.analysis.curvature_tolerance
         return min(along_gradient, self.ladder.c_h * min_step * self.analysis.curvature_tolerance / 4)
 

@@ -60,7 +60,10 @@ def alt_text(figure: go.Figure | Drawing) -> str:
 
 def _lines(lines: Sequence[Drawing], y_title: str, x_title: str, bound: Bound) -> list[str]:
     """Return sentences on lines: the ends and the lowest point of a single one; of several, which end lowest and
-    highest, and where the two lowest cross."""
+    highest, and where the two lowest cross.
+
+    bound : the direction in which heights are rounded if they are bounds; "" if they are not.
+    """
 
     def write(y: float) -> str:
         # A bound was rounded before the figure was drawn; single precision has moved it since, so it is rounded back.

@@ -81,7 +81,8 @@ class ApproximateDP(Budget):
         return min(bounds)
 
     def rough_cost(self, events: tuple[Event, ...]) -> float:
-        """Return the smaller ε of basic composition and of rough loss distributions; `cost` if there are none."""
+        """Return the smaller ε of basic composition and of rough loss distributions, both of which are upper bounds;
+        `cost` if there are none."""
         by_losses = accountants.rough_pld_epsilon(events, self.delta)
         return min(by_losses, accountants.total(events, "epsilon")) if by_losses < math.inf else self.cost(events)
 

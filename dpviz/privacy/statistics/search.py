@@ -98,7 +98,7 @@ def noise_factors(budget: Budget, mean: float) -> dict[str, float]:
     1/ε, 1/√ρ or 1/μ.
     """
     single_budget = budget  # of one training alone
-    if isinstance(budget, ApproximateDP):  # `search_budgets` then returns ρ; Gaussian noise alone has a larger one
+    if isinstance(budget, ApproximateDP):  # in ρ, as `search_budgets` returns it: that of one Gaussian release
         single_budget = ZeroConcentratedDP.of_amount(budget.gaussian_rho(budget.amount))
     power = 1.0 if budget.pure else 0.5  # amounts are ε, ρ and μ²
     budgets = search_budgets(budget, mean)

@@ -379,8 +379,8 @@ class LinearModel(base.ProblemSpecification):
         coefficients, constant = unscaled(x[: facts.d], centres, high - low)
         if self.intercept == "yes":
             constant += float(x[-1]) * (0.5 if is_centred else 1.0)  # the last weight, times the constant column
-        has_probabilities = self.has_probabilities and facts.target is None
-        return to_target(LinearScore(coefficients, constant, has_probabilities), facts.target)
+        has_probabilities = self.has_probabilities and facts.target_range is None
+        return to_target(LinearScore(coefficients, constant, has_probabilities), facts.target_range)
 
     def memory(self, facts: base.Facts) -> base.Memory:
         """Estimate the memory; of a file in blocks: the scaled rows, 5 numbers of each row, and 6 copies of a block.

@@ -164,7 +164,7 @@ def _regression(model: LinearModel, tables: Mapping[str, np.ndarray]) -> tuple[S
     """Load the data of a regression: return the rows with their caps, as `load_rows` does, and the targets (n,), mapped
     from their declared range to [-1, 1]."""
     scaled_rows, labels = model.load_rows(tables)
-    low, high = model.data.facts().target or (-1.0, 1.0)  # the declared range; two classes have the labels ±1
+    low, high = model.data.facts().target_range or (-1.0, 1.0)  # the declared range; two classes have the labels ±1
     targets = (labels - (low + high) / 2) / ((high - low) / 2)
     return scaled_rows, np.clip(targets, -1.0, 1.0)
 
@@ -205,7 +205,7 @@ class LogisticRegression(LinearModel):
 
     @model_validator(mode="after")
     def _two_classes(self) -> Self:
-        if self.data.facts().target is not None:
+        if self.data.facts().target_range is not None:
             raise UserError(
                 "The logistic loss needs two classes. Choose the squared or the Huber loss, or another target.",
                 title="The target is a number",

@@ -428,7 +428,7 @@ class MarginModel(NonconvexModel):
 
     @model_validator(mode="after")
     def _two_classes(self) -> Self:
-        if self.data.facts().target is not None:
+        if self.data.facts().target_range is not None:
             raise UserError(
                 "The loss needs two classes. Choose the robust principal component, or another target.",
                 title="The target is a number",

@@ -88,7 +88,7 @@ class DirectTuning(TuningSpecification):
     def targets(self, labels: np.ndarray) -> np.ndarray:
         """Return the labels (n,) in the unit of the model: two classes stay ±1, and a declared range becomes [-2, 2],
         unless the data come scaled."""
-        target_range = self.data.facts().target
+        target_range = self.data.facts().target_range
         if self.data.scaled or target_range is None:
             return labels
         low, high = target_range
@@ -174,7 +174,7 @@ class HuberRegression(DirectTuning):
         return ("intercept", *names)
 
     def linear_score(self, x: np.ndarray) -> LinearScore:
-        facts, target = self.data.facts(), self.data.facts().target
+        facts, target = self.data.facts(), self.data.facts().target_range
         weights, centres, widths = np.zeros(facts.d), np.zeros(facts.d), np.ones(facts.d)
         weights[self.used_features] = x[1:]  # x[0] is the intercept
         if not self.data.scaled:
@@ -334,7 +334,7 @@ class ModelTuning(TuningSpecification):
     @property
     def has_classes(self) -> bool:
         """True if the target is one of two classes."""
-        return self.data.facts().target is None
+        return self.data.facts().target_range is None
 
     @property
     def split(self) -> tuple[int, int]:

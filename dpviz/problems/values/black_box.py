@@ -199,7 +199,7 @@ class TableModel(BlackBox):
         score = LinearScore(coefficients, constant)
         if self.targets == "unit":  # from [0, 1] to [-1, 1], which `to_target` expects
             score = LinearScore(2 * coefficients, 2 * constant - 1)
-        return to_target(score, facts.target)
+        return to_target(score, facts.target_range)
 
     def rows_and_targets(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         data = self.data.load(tables)
@@ -211,7 +211,7 @@ class TableModel(BlackBox):
             rows[part] /= divisor
             clip_row_norms(rows[part])  # in place, those that are longer than 1
         # The targets (n, 1) are mapped from their declared range to [0, 1] or [-1, 1]; two classes have the labels ±1.
-        lowest, highest = data.facts.target or (-1.0, 1.0)
+        lowest, highest = data.facts.target_range or (-1.0, 1.0)
         positions = np.clip((data.labels - lowest) / (highest - lowest), 0.0, 1.0)[:, None]
         return rows, np.asarray(positions if self.targets == "unit" else 2 * positions - 1)
 

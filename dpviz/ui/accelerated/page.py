@@ -70,7 +70,7 @@ def _loss_menu(selection: problem_menu.Selection) -> problem_menu.Menu:
     # Without data, as before an upload, the menu is that of two classes.
     data = selection.upload or table.GENERATORS.get(selection.source, UniformLogistic)()
     assert isinstance(data, DatasetSpecification)
-    if data.facts().target is None:
+    if data.facts().target_range is None:
         both = f"{texts.LOSS_HELP} The squared and the Huber loss learn the classes as the numbers -1 and +1."
         return problem_menu.Menu("loss", "Loss", LOSS_TITLES, default="logistic", help=both)
     losses = {name: title for name, title in LOSS_TITLES.items() if name != "logistic"}
@@ -504,8 +504,8 @@ def _explain_prediction(problem: LinearModel) -> str:
     interval = "[0, 1]" if problem.scaling == "unit" else "[-½, ½]"
     constant = {"unit": "1", "centred": "½"}[problem.scaling]
     predicted = "A row is predicted positive where the sum of coefficient × value is above 0"
-    if facts.target is not None:
-        low, high = facts.target
+    if facts.target_range is not None:
+        low, high = facts.target_range
         middle, half = short((low + high) / 2, 6), short((high - low) / 2, 6)
         predicted = f"The prediction for a row is {middle} + {half} × the sum of coefficient × value"
     scaling = f"each value scaled from its range to {interval}"

@@ -452,16 +452,15 @@ def _know(table: EditedTable) -> None:
 
 
 def _show_details(plan: Analyses, budget: Budget, delta: float, wanted: float) -> None:
-    """Draw the numbers of every analysis, how far one row moves it, the cost of all together, and a program."""
+    """Draw the numbers of every analysis, how far a row moves it, the cost of all together, and the same in Python."""
     planned = plan.planned(budget)
+    errors_at_once = pd.Series([p.largest_error for p in planned], dtype=float)  # missing for a single number
     show_table(
         pd.DataFrame(
             {
                 "Analysis": [p.statistic.name for p in planned],
                 "95 % error": [rounded_up(p.error, digits=4) for p in planned],
-                "All at once": pd.Series([p.largest_error for p in planned], dtype=float).map(
-                    lambda error: rounded_up(error, digits=4)
-                ),
+                "All at once": errors_at_once.map(partial(rounded_up, digits=4)),
                 "Unit": [p.statistic.unit or "as the column" for p in planned],
                 "Standard deviation": pd.Series([p.standard_deviation for p in planned], dtype=float),
                 "Noise": [f"{SYMBOLS[p.noise]} = {short_up(p.scale)}" for p in planned],

@@ -72,7 +72,8 @@ def _loss_menu(selection: problem_menu.Selection) -> problem_menu.Menu:
     There are three: for a target that is a number, which only an upload can have, for the demonstration with a saddle,
     and for all other data. The last two have different names and defaults, so that each remembers its own choice.
     """
-    if isinstance(selection.upload, datasets.DatasetSpecification) and selection.upload.facts().target is not None:
+    upload = selection.upload
+    if isinstance(upload, datasets.DatasetSpecification) and upload.facts().target_range is not None:
         help = "The target is a number, so only the robust component can be learned: it looks at no target."
         return problem_menu.Menu("loss", "Loss", {"robust": LOSS_TITLES["robust"]}, default="robust", help=help)
     if selection.source == SADDLE:

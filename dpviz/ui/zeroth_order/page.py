@@ -462,9 +462,9 @@ def meaning(problem: TableModel) -> str:
         output = (
             f"the sum over {added} less that over the others, divided by √{problem.units}, each giving {unit_output}"
         )
-    if facts.target is None:
+    if facts.target_range is None:
         return f"{inputs}. Predict the positive class where the output is above {0 if symmetric else '½'}: {output}."
-    low, high = facts.target
+    low, high = facts.target_range
     offset, factor = ((low + high) / 2, (high - low) / 2) if symmetric else (low, high - low)
     return f"{inputs}. The prediction is {short(offset, 6)} + {short(factor, 6)} × the output: {output}."
 

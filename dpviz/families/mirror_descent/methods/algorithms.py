@@ -360,8 +360,9 @@ class SyntheticData(VertexSampling):
         return unlimited if largest == math.inf else largest
 
     def _plays_all(self, query: Query, event: Event | None) -> bool:
-        """Return True for x if the histogram is released: its weights are private, and less noisy than drawn rows."""
-        reads_no_data = query.sensitivity == 0  # true of x only; in the first round y's draws are free, too
+        """Return True if the histogram is released, for weights that follow from releases alone: they are less noisy
+        than drawn rows."""
+        reads_no_data = query.sensitivity == 0  # always so for x, and for y in the first round, which is uniform
         return event is None and self.release == "histogram" and reads_no_data
 
 
