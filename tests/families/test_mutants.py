@@ -241,7 +241,7 @@ class SpoiledMechanisms:
         if isinstance(self._of, Batch | PrefixSums) or event is None:
             return np.zeros_like(query.value)
         if name != "exponential":  # whose third argument is the replicates
-            replicates, draws = None if np.ndim(draws) == 0 else draws, 1
+            replicates, draws = replicates if np.ndim(draws) == 0 else draws, 1
         self._of._ledger.charge(event, charge_counts(replicates, self._of.replicates, draws))
         if name != "exponential":
             return np.zeros_like(query.value)
