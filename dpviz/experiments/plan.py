@@ -353,9 +353,9 @@ def privacy_of(private: bool, condition: Condition) -> Privacy:
     return _BY_CONDITION[bool(condition.read), condition.seeded] if private else "not private"
 
 
-def is_conditional(status: str) -> bool:
+def is_conditional(privacy: str) -> bool:
     """Return whether a `Privacy` is one of the three that hold on a condition only."""
-    return status in set(_BY_CONDITION.values()) - {"private"}
+    return privacy in set(_BY_CONDITION.values()) - {"private"}
 
 
 def weakest_privacy(privacies: Iterable[Privacy]) -> Privacy:

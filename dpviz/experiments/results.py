@@ -77,7 +77,7 @@ def columns(trace: Trace, headlines: Sequence[str] | None = None) -> dict[str, C
     for position, name in enumerate(_table_metrics(trace, headlines)):
         metric = trace.metrics[name]
         # A row without privacy releases nothing in any column.
-        released = any(status != "not private" for status in trace.privacy_by_arm(metric).values())
+        released = any(privacy != "not private" for privacy in trace.privacy_by_arm(metric).values())
         is_guess = bool(metric.guess_for)
         help = GUESS if is_guess else "Median over the repeats, after the last step."
         result[name] = Column(metric.label, released, help)

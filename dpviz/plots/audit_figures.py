@@ -17,8 +17,8 @@ _ATTACK = ArmStyle(style.PALETTE["private"], "solid")
 _PLANNED = ArmStyle(style.PALETTE["theory"], "longdash")
 _GUESSING = ArmStyle(style.GREY, "dot")
 _MEASURED = ArmStyle(style.PALETTE["private"], "dot")
-_DATA_SETS = (style.PALETTE["private"], style.PALETTE["spent"])  # colours of the scores on each data set
-_MARKS = (style.PALETTE["private"], style.PALETTE["theory"])  # colours of the attacker's threshold, and the visitor's
+_DATA_SET_COLORS = (style.PALETTE["private"], style.PALETTE["spent"])  # of the scores on each data set
+_MARK_COLORS = (style.PALETTE["private"], style.PALETTE["theory"])  # of the attacker's threshold, and the visitor's
 
 
 def roc(
@@ -48,7 +48,7 @@ def roc(
         lines.insert(2, Line(RATES, planned, "most that the planned noise allows", _PLANNED))  # below the attack
     marks = [
         Mark(x, y, f"{name}: {short(100 * y)} % caught, {short(100 * x)} % false alarms", color)
-        for (name, (x, y)), color in zip(thresholds.items(), _MARKS, strict=False)  # up to two thresholds
+        for (name, (x, y)), color in zip(thresholds.items(), _MARK_COLORS, strict=False)  # up to two thresholds
     ]
     return line_figure(
         lines,
@@ -125,6 +125,6 @@ def scores(edges: np.ndarray, shares: Mapping[str, np.ndarray], thresholds: Mapp
             "marker": {"color": with_opacity(color, 0.55), "line": {"width": 0}},
             "hovertemplate": "%{y:.2%}",
         }
-        for (name, share), color in zip(shares.items(), _DATA_SETS, strict=True)
+        for (name, share), color in zip(shares.items(), _DATA_SET_COLORS, strict=True)
     ]
     return go.Figure({"data": bars, "layout": layout})

@@ -162,8 +162,8 @@ class Walk:
 
     points : (k, R, 2), finite positions of the R runs.
     last : last step that was recorded.
-    reference_points, reference : (k, R', 2) positions of the runs of a method without privacy to compare with, and its
-        label; R' = 0 and "" if there is none.
+    reference_points, reference_label : (k, R', 2) positions of the runs of a method without privacy to compare with,
+        and its label; R' = 0 and "" if there is none.
     region : centres and half axes, both (k, 2), of the ellipses that should hold about 90 % of the positions by theory.
     median, spent : (k,) texts for each step, the median of the animation's metric and the privacy spent so far; or
         empty.
@@ -174,7 +174,7 @@ class Walk:
     points: np.ndarray
     last: int
     reference_points: np.ndarray
-    reference: str
+    reference_label: str
     region: tuple[np.ndarray, np.ndarray] | None = None
     median: Sequence[str] = ()
     spent: Sequence[str] = ()
@@ -283,7 +283,7 @@ def animation_bytes(animation: Animation, mark: str, scale: float = 1.0) -> byte
                 "last": walk.last,
                 "runs": walk.points.shape[1],
                 "plain": walk.reference_points.shape[1],  # runs of the reference
-                "without": walk.reference,
+                "without": walk.reference_label,
                 "region": None if walk.region is None else _region(animation, *walk.region),
                 "median": list(walk.median),
                 "spent": list(walk.spent),

@@ -126,14 +126,14 @@ def _(subject: Trace, diagnostics: bool) -> Chart:
     name = names[0]
     best_arms = trace.only(arms_to_draw(trace, name))  # as many as in the first picture of a page
     metric = trace.metrics[name]
-    statuses = best_arms.privacy_by_arm(metric)
-    status_text = f"{_status_text(statuses.values(), subject.public)} {trace.time_note}".rstrip()
-    caption = f"{metric.label}: median of the runs, with a band from 10 to 90 %. {status_text}"
+    privacies = best_arms.privacy_by_arm(metric)
+    privacy_text = f"{_privacy_text(privacies.values(), subject.public)} {trace.time_note}".rstrip()
+    caption = f"{metric.label}: median of the runs, with a band from 10 to 90 %. {privacy_text}"
     # The style of the page if the trace knows the arm, else a solid line in the next hue.
     by_label, hues = arm_styles(subject.arms), iter(style.HUES * len(subject.arm_traces))
     styles = {label: by_label.get(label) or ArmStyle(next(hues), "solid") for label in subject.arm_traces}
     drawing = run_figures.convergence(best_arms, name, styles)
-    return Chart(drawing, metric.label, f"{metric.label} by step", caption, provenance(statuses.values()))
+    return Chart(drawing, metric.label, f"{metric.label} by step", caption, provenance(privacies.values()))
 
 
 @chart.register
@@ -147,12 +147,12 @@ def _(subject: SweepResult, diagnostics: bool) -> Chart:
         where = f" At {short(result.second[0])} of the second setting."
         result = result.at(result.second[0])
     title, symbol, log = result.axis
-    statuses = [curve.privacy for curve in result.curves.values() if curve.point_runs]
+    privacies = [curve.privacy for curve in result.curves.values() if curve.point_runs]
     label = metric.label
-    status_text = _status_text(statuses, result.public, result.price)
-    caption = f"{label}: median of all runs, with a band from 10 to 90 %.{where} {status_text}"
+    privacy_text = _privacy_text(privacies, result.public, result.price)
+    caption = f"{label}: median of all runs, with a band from 10 to 90 %.{where} {privacy_text}"
     drawing = sweep_figures.metric_by_setting(result, title, symbol=symbol, log_x=log)
-    return Chart(drawing, f"{label} against {title}", f"{label} against {title}", caption, provenance(statuses))
+    return Chart(drawing, f"{label} against {title}", f"{label} against {title}", caption, provenance(privacies))
 
 
 @chart.register
@@ -168,14 +168,14 @@ def _(subject: Verdict, _diagnostics: bool) -> Chart:
     return Chart(drawing, "What is proven", "Proven lower bound by the number of runs, and the claim", caption)
 
 
-def _status_text(statuses: Any, public: bool, price: str = "") -> str:
+def _privacy_text(privacies: Any, public: bool, price: str = "") -> str:
     """Return a sentence that says what may be published of curves.
 
-    statuses : the privacy of each curve. public : True if the data are public. price : privacy cost of publishing all
+    privacies : the privacy of each curve. public : True if the data are public. price : privacy cost of publishing all
         curves together, in words, if known.
     """
-    status = weakest_privacy(statuses)
-    if status == "not private":
+    privacy = weakest_privacy(privacies)
+    if privacy == "not private":
         return f"**Not private**: {'it reads the raw data, which are public' if public else 'it reads your raw data'}."
     total = f" Publishing all of it: {price}." if price else ""
-    return f"**{status.capitalize()}**: each run of each method at its own budget.{total}"
+    return f"**{privacy.capitalize()}**: each run of each method at its own budget.{total}"

@@ -198,10 +198,6 @@ class Axis(Specification):
     fields: Fields
     values: Values
 
-    def changes(self, value: float) -> list[tuple[Address, float]]:
-        """Return the pairs (address, value) that give this value to all numbers of the axis, for `with_numbers`."""
-        return [(address.split("."), value) for address in self.fields]
-
 
 class Sweep(Specification):
     """An experiment at each of several values of one setting, or of two, on each of several data sets.
@@ -449,10 +445,10 @@ class Sweep(Specification):
         points = []
         second_values = self.second.values if self.second else (None,)
         for number, (second, value) in enumerate(product(second_values, self.values)):
-            changes: list[tuple[Address, float]] = [(address.split("."), value) for address in self.fields]
+            changes = [(address, value) for address in self.fields]
             text = f"value {short(value, 10)}"
             if self.second is not None and second is not None:
-                changes += self.second.changes(second)
+                changes += [(address, second) for address in self.second.fields]
                 text = f"values {short(value, 10)} and {short(second, 10)}"
             points.append((PointKey(number, value, second), _changed(self.experiment, changes, f"At the {text}")))
         return points
@@ -461,7 +457,7 @@ class Sweep(Specification):
         """Return the experiment with the data of this seed; None leaves them. Raises UserError that names the seed."""
         if data_seed is None:
             return experiment
-        return _changed(experiment, [(self.data_seed.split("."), data_seed)], f"On the data set {data_seed}")
+        return _changed(experiment, [(self.data_seed, data_seed)], f"On the data set {data_seed}")
 
 
 @dataclass(frozen=True)
@@ -577,11 +573,11 @@ def _cells(points: Sequence[Point], tables: Mapping[str, np.ndarray]) -> tuple[C
     return tuple(Cell(point.experiment, tables, "last") for point in points if point.experiment is not None)
 
 
-def _changed(experiment: Experiment, changes: Sequence[tuple[Address, float]], where: str) -> Experiment:
+def _changed(experiment: Experiment, changes: Sequence[tuple[str, float]], where: str) -> Experiment:
     """Return the experiment with the numbers at these addresses replaced. Raises UserError that begins with `where`,
     the name of the point, if it is not possible."""
     try:
-        return with_numbers(experiment, changes)
+        return with_numbers(experiment, [(address.split("."), value) for address, value in changes])
     except UserError as error:
         raise UserError(f"{where}: {error}", title="This sweep is not possible") from None
 

@@ -1,4 +1,4 @@
-"""Texts that pages share: privacy status, assumptions, derivations, and sentences for the captions of charts."""
+"""Texts that pages share: privacy, assumptions, derivations, and sentences for the captions of charts."""
 
 import re
 from collections.abc import Callable, Collection
@@ -29,17 +29,17 @@ def format_numbers(table: pd.DataFrame) -> Styler:
     return table.style.format(lambda cell: short(cell, 4) if isinstance(cell, Real) else str(cell), na_rep="–")
 
 
-def privacy_badge(status: Privacy | Literal["partly private"], help: str | None = None) -> None:
-    """Draw the badge of a privacy status: private, private on a condition, or not private.
+def privacy_badge(privacy: Privacy | Literal["partly private"], help: str | None = None) -> None:
+    """Draw the badge of values that are private, private on a condition, or not private.
 
     help : text that explains it.
     """
     icon = "visibility"
-    if status == "private":
+    if privacy == "private":
         icon = "lock"
-    elif is_conditional(status):
+    elif is_conditional(privacy):
         icon = "lock_open"
-    st.badge(status, icon=f":material/{icon}:", color="green" if status == "private" else "orange", help=help)
+    st.badge(privacy, icon=f":material/{icon}:", color="green" if privacy == "private" else "orange", help=help)
 
 
 def heading(title: str) -> DeltaGenerator:
@@ -107,9 +107,9 @@ def release_sentence(experiment: Experiment, replicates: int, methods: int = 1) 
     return f"{each} is private at {experiment.guarantee} for {unit}; publishing all {runs} would compose."
 
 
-def only_if(status: Privacy) -> str:
-    """Return the status of releases that are private on a condition, such as "**Private only if known beforehand**"."""
-    return f"**{status.replace('private if', 'Private only if')}**"
+def only_if(privacy: Privacy) -> str:
+    """Return a privacy that holds on a condition in words, such as "**Private only if known beforehand**"."""
+    return f"**{privacy.replace('private if', 'Private only if')}**"
 
 
 def protects(problem: ProblemSpecification) -> str:

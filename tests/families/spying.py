@@ -145,9 +145,9 @@ class Spy:
     def _matrix(self, true: Callable[..., MatrixProducts]) -> Callable[..., MatrixProducts]:
         """What is released is the whole noisy matrix, of which a run may ask any product."""
 
-        def release(source: Mechanisms, query: MatrixQuery, event: Event, rows: Any = None) -> MatrixProducts:
-            products = true(source, query, event, rows)
-            replicates = list(range(source.replicates)) if rows is None else rows
+        def release(source: Mechanisms, query: MatrixQuery, event: Event, replicates: Any = None) -> MatrixProducts:
+            products = true(source, query, event, replicates)
+            replicates = list(range(source.replicates)) if replicates is None else replicates
             units = [np.tile(unit, (len(replicates), 1)) for unit in np.eye(query.d)]
             exact, noisy = (
                 np.stack([times(unit) for unit in units], axis=1) for times in (query.times, products.times)
@@ -162,16 +162,20 @@ class Spy:
         return release
 
     def _selection(self, true: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-        def release(source: Mechanisms, query: Query, event: Event, draws: Any = 1, rows: Any = None) -> np.ndarray:
-            found = true(source, query, event, draws, rows)
-            return self._note("selection", event, query, found, range(source.replicates) if rows is None else rows)
+        def release(
+            source: Mechanisms, query: Query, event: Event, draws: Any = 1, replicates: Any = None
+        ) -> np.ndarray:
+            found = true(source, query, event, draws, replicates)
+            return self._note(
+                "selection", event, query, found, range(source.replicates) if replicates is None else replicates
+            )
 
         return release
 
     def _sample(self, true: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-        def release(source: Mechanisms, log_weights: np.ndarray, draws: Any = 1, rows: Any = None) -> np.ndarray:
+        def release(source: Mechanisms, log_weights: np.ndarray, draws: Any = 1, replicates: Any = None) -> np.ndarray:
             self.public.append(np.array(log_weights))
-            return true(source, log_weights, draws, rows)
+            return true(source, log_weights, draws, replicates)
 
         return release
 

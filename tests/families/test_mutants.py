@@ -235,13 +235,14 @@ class SpoiledMechanisms:
         return query.value if self._mistake == "raw" else found
 
     def _kept(
-        self, name: str, query: Query, event: Event | None = None, draws: Any = 1, rows: Any = None
+        self, name: str, query: Query, event: Event | None = None, draws: Any = 1, replicates: Any = None
     ) -> np.ndarray:
         """What was paid for is kept back: everybody gets zeros."""
         if isinstance(self._of, Batch | PrefixSums) or event is None:
             return np.zeros_like(query.value)
-        rows, draws = (rows, draws) if name == "exponential" else (None if np.ndim(draws) == 0 else draws, 1)
-        self._of._ledger.charge(event, charge_counts(rows, self._of.replicates, draws))
+        if name != "exponential":  # whose third argument is the replicates
+            replicates, draws = replicates if np.ndim(draws) == 0 else draws, 1
+        self._of._ledger.charge(event, charge_counts(replicates, self._of.replicates, draws))
         if name != "exponential":
             return np.zeros_like(query.value)
         counts = np.broadcast_to(draws, len(query.value)) * len(inner_events(event))
@@ -304,8 +305,8 @@ def without_noise(purpose: str, owner: type) -> Patch:
     """Noise is drawn and paid for, and the raw value used."""
 
     def made(true: Any) -> Any:
-        def wrong(self: Any, query: Query, asked: str, rows: np.ndarray) -> np.ndarray:
-            noisy: np.ndarray = true(self, query, asked, rows)
+        def wrong(self: Any, query: Query, asked: str, replicates: np.ndarray) -> np.ndarray:
+            noisy: np.ndarray = true(self, query, asked, replicates)
             return query.value if asked == purpose else noisy
 
         return wrong
@@ -316,8 +317,8 @@ def without_noise(purpose: str, owner: type) -> Patch:
 def short_by_raw(true: Any) -> Any:
     """Whether a gradient is short is decided by the raw one."""
 
-    def wrong(self: NoisyDerivatives, state: Any, rows: np.ndarray) -> Any:
-        found, noisy = true(self, state, rows)
+    def wrong(self: NoisyDerivatives, state: Any, replicates: np.ndarray) -> Any:
+        found, noisy = true(self, state, replicates)
         raw = self.problem.mean_gradient(state.x[found]).value + self.problem.regulariser_gradient(state.x[found])
         state.released["noisy_gradient_norm"][found] = np.linalg.norm(raw, axis=1)
         return found, noisy
@@ -359,10 +360,10 @@ def raw_estimate(moves: bool) -> Patch:
         return lambda self, *rest: seen.append(true(self, *rest)) or seen[-1]  # type: ignore[func-returns-value]
 
     def learning(true: Any) -> Any:
-        def wrong(self: ConversionState, t: int, rows: np.ndarray, gradient: np.ndarray, **more: Any) -> None:
-            true(self, t, rows, seen[-1].value if moves else gradient, **more)
+        def wrong(self: ConversionState, t: int, replicates: np.ndarray, gradient: np.ndarray, **more: Any) -> None:
+            true(self, t, replicates, seen[-1].value if moves else gradient, **more)
             if not moves:
-                self.norm[rows] = np.linalg.norm(seen[-1].value, axis=1)
+                self.norm[replicates] = np.linalg.norm(seen[-1].value, axis=1)
 
         return wrong
 

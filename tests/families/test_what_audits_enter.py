@@ -109,8 +109,8 @@ def a_row_twice(sound: Any) -> Any:
 
 
 def leaves_share_a_row(sound: Any) -> Any:
-    def wrong(self: Mechanisms, sizes: Sequence[int], n: int, rows: Any = None) -> Leaves:
-        dealt = sound(self, sizes, n, rows)
+    def wrong(self: Mechanisms, sizes: Sequence[int], n: int, replicates: Any = None) -> Leaves:
+        dealt = sound(self, sizes, n, replicates)
         indices = dealt._indices.copy()
         indices[:, -1] = indices[:, 0]
         return Leaves(indices, sizes, dealt.replicates, self, self._ledger.relation)

@@ -26,8 +26,8 @@ def test_each_private_method_has_its_runs_with_theory_and_what_they_would_be_wit
     assert [walk["without"] for walk in film["walks"]] == ["GD, no privacy", *["NAG, no privacy"] * 2]
     held = []
     for walk in film["walks"]:
-        places, (x, y, a, b) = walk["places"][walk["last"]], walk["region"][walk["last"]]
-        held.append(((((places - [x, y]) / [a, b]) ** 2).sum(axis=1) <= 1).mean())
+        points, (x, y, a, b) = walk["points"][walk["last"]], walk["region"][walk["last"]]
+        held.append(((((points - [x, y]) / [a, b]) ** 2).sum(axis=1) <= 1).mean())
         assert walk["runs"] == 30 and walk["plain"] == 1  # without privacy all runs are the same
         assert [walk["spent"][at].replace("\u00a0", " ") for at in (0, -1)] == ["ε = 0 spent", "ε = 2 spent"]
         last = np.median(trace.last(walk["label"], "objective_gap"))

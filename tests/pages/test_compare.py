@@ -129,7 +129,7 @@ def test_a_pin_with_a_method_of_another_name_says_that_its_page_cannot_set_it(lo
 
 
 @pytest.mark.parametrize(
-    ("seed", "status"),
+    ("seed", "sentence"),
     [
         (None, "Private, each repeat of each method at its own budget. Publishing all of them would compose."),
         (3, "**Private only if the seed stays secret**: Mine if nobody learns the seed."),
@@ -137,7 +137,7 @@ def test_a_pin_with_a_method_of_another_name_says_that_its_page_cannot_set_it(lo
     ids=["fresh", "seeded"],
 )
 def test_a_run_on_a_file_of_ones_own_shows_its_diagnostics_only_while_they_are_switched_on(
-    load: Load, seed: int | None, status: str
+    load: Load, seed: int | None, sentence: str
 ) -> None:
     data = UploadedTable(identity="0" * 32, n=40, bounds=((0.0, 1.0),), names=("income",))
     table = np.column_stack([np.linspace(0, 1, 40), np.tile([-1.0, 1.0], 20)])
@@ -151,7 +151,7 @@ def test_a_run_on_a_file_of_ones_own_shows_its_diagnostics_only_while_they_are_s
     said = text(app)
     assert "Not drawn" in said and "Private" not in said and "lock:" not in said, "nothing of no curve is private"
     choose(app, "metric", "noisy_gradient_norm")
-    assert status in text(app)
+    assert sentence in text(app)
     assert not any("Excess loss" in option for option in app.selectbox(key="compare_metric").options)
     assert linked(app) == [] and "stays in this session" in text(app) and "income" not in text(app)
     assert not any(button.label == "Pins (JSON)" for button in app.get("download_button"))

@@ -121,7 +121,7 @@ def test_a_run_says_how_many_stopped_and_where(load: Load) -> None:
     assert "reads the raw data: **not private**" in next(m.help for m in app.metric if m.label.startswith("Runs"))
     (film,) = clouds(app)
     assert {walk["label"] for walk in film["walks"]} == set(ended.index) - {"OPT, no privacy"}
-    assert not any(walk["places"][0].any() for walk in film["walks"])  # all start in the middle
+    assert not any(walk["points"][0].any() for walk in film["walks"])  # all start in the middle
     assert film["raw"] and film["ground"]
     for walk in film["walks"]:  # who has ended spends no more
         after = [spent for step, spent in zip(film["steps"], walk["spent"], strict=True) if step >= walk["last"]]

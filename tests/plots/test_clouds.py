@@ -12,11 +12,11 @@ TITLES = ("one", "other")
 
 def test_what_is_unpacked_is_what_was_packed_and_who_diverged_is_at_the_edge() -> None:
     generator = np.random.default_rng(0)
-    places = generator.normal(size=(6, 40, 2)).astype(np.float32)
-    places[3:, 5] = 3e38, -3e38
+    points = generator.normal(size=(6, 40, 2)).astype(np.float32)
+    points[3:, 5] = 3e38, -3e38
     region = np.full((6, 2), [0.5, -1.0]), np.full((6, 2), [1.0, np.inf])
-    walk = Walk("Ünï", "#0072B2", places, 9, places[:, :1], "plain", region, ["0.1"] * 6, ["ε = 1 spent"] * 6)
-    x, y = clouds.axes_around(TITLES, [places[:, 6:]])
+    walk = Walk("Ünï", "#0072B2", points, 9, points[:, :1], "plain", region, ["0.1"] * 6, ["ε = 1 spent"] * 6)
+    x, y = clouds.axes_around(TITLES, [points[:, 6:]])
     ground = Ground(np.linspace(x.low, x.high, 7), np.linspace(y.low, y.high, 5), np.arange(35.0).reshape(5, 7) ** 3)
     steps = np.array([0, 1, 2, 3, 5, 9])
     found = unpacked(
@@ -26,11 +26,11 @@ def test_what_is_unpacked_is_what_was_packed_and_who_diverged_is_at_the_edge() -
     assert found["steps"] == steps.tolist() and [told["label"] for told in found["walks"]] == ["Ünï", "Ünï"]
     low, high = np.array([x.low, y.low]), np.array([x.high, y.high])
     for told in found["walks"]:
-        back = low + (told["places"] + 1) / 2 * (high - low)
-        inside = (places >= low) & (places <= high)
-        assert inside.mean() > 0.9 and np.abs(back - places)[inside].max() < (high - low).max() / 32767
-        assert (told["places"][3:, 5] == [1, -1]).all() and np.abs(told["places"][~inside]).min() == 1
-        assert (told["other_places"][:, 0] == told["places"][:, 0]).all()
+        back = low + (told["points"] + 1) / 2 * (high - low)
+        inside = (points >= low) & (points <= high)
+        assert inside.mean() > 0.9 and np.abs(back - points)[inside].max() < (high - low).max() / 32767
+        assert (told["points"][3:, 5] == [1, -1]).all() and np.abs(told["points"][~inside]).min() == 1
+        assert (told["reference_points"][:, 0] == told["points"][:, 0]).all()
         assert told["region"][0][3] == 1e4 and told["region"][0][2] == pytest.approx(2 / (x.high - x.low), abs=1e-4)
     levels = found["ground"]["levels"] * BANDS  # each band is equally large, however steep
     assert np.histogram(levels, BANDS, (0, BANDS))[0].tolist() == pytest.approx([35 / BANDS] * BANDS, abs=1)

@@ -299,13 +299,13 @@ def test_without_a_cap_releases_without_noise_go_on_for_ever(currency: Currency)
 # ----------------------------------------------------------------------------------------------- mechanisms on a filter
 
 
-def noisy(source: Mechanisms, kind: str, rows: np.ndarray) -> np.ndarray:
-    zeros = np.zeros((len(rows), 2))
+def noisy(source: Mechanisms, kind: str, replicates: np.ndarray) -> np.ndarray:
+    zeros = np.zeros((len(replicates), 2))
     if kind == "laplace":
-        return source.laplace(Query(zeros, 1.0, "l1"), L, rows)
+        return source.laplace(Query(zeros, 1.0, "l1"), L, replicates)
     if kind == "gaussian":
-        return source.gaussian(Query(zeros, 1.0, "l2"), G, rows)
-    return source.exponential(Query(zeros, 1.0, "range"), E, replicates=rows)
+        return source.gaussian(Query(zeros, 1.0, "l2"), G, replicates)
+    return source.exponential(Query(zeros, 1.0, "range"), E, replicates=replicates)
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian", "exponential"])

@@ -53,8 +53,9 @@ def test_a_release_that_nobody_paid_for_is_seen() -> None:
     class Cheaper(Transcript):
         """Pays for one event, and releases as another one allows."""
 
-        def batch(self, event: Event, rows: Replicates | None = None, table: int | None = None) -> Batch:
-            return Batch(Laplace(2.0), super().batch(event, rows, table).replicates, self, self._ledger.relation)
+        def batch(self, event: Event, replicates: Replicates | None = None, table_rows: int | None = None) -> Batch:
+            opened = super().batch(event, replicates, table_rows)
+            return Batch(Laplace(2.0), opened.replicates, self, self._ledger.relation)
 
     watch = ReleaseTests(np.empty(0), False, 0)
     true = Cheaper(Ledger(FixedEvents((Laplace(1.0),)), 50), 7)

@@ -191,15 +191,15 @@ def test_amplification_is_never_charged_for_a_query_on_all_rows() -> None:
         source.laplace(query(), hidden)
 
 
-@pytest.mark.parametrize("rows", [[0, 0], [2, -1], [0, 2, 2], np.array([True, False, True])], ids=repr)
-def test_rows_name_each_replicate_at_most_once(rows: object) -> None:
+@pytest.mark.parametrize("replicates", [[0, 0], [2, -1], [0, 2, 2], np.array([True, False, True])], ids=repr)
+def test_numbers_name_each_replicate_at_most_once(replicates: object) -> None:
     """[0, 0] would hand replicate 0 two releases of the same query and charge it for one."""
     source = mechanisms(A)
     with pytest.raises((LedgerError, IndexError, ValueError)):
-        source.laplace(query(len(rows)), A, replicates=rows)  # type: ignore[arg-type]
+        source.laplace(query(len(replicates)), A, replicates=replicates)  # type: ignore[arg-type]
 
 
-def test_no_rows_at_all_is_an_empty_release() -> None:
+def test_no_replicates_at_all_is_an_empty_release() -> None:
     source = mechanisms(A)
     before = states(source)
     assert source.laplace(query(0), A, replicates=np.array([], dtype=int)).shape == (0, 4)

@@ -189,10 +189,10 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Charged releases become numbers that do not depend on the values, only on what was released before."""
 
     def exponential(
-        self: Mechanisms, query: Query, event: Event, draws: int | np.ndarray = 1, rows: np.ndarray | None = None
+        self: Mechanisms, query: Query, event: Event, draws: int | np.ndarray = 1, replicates: np.ndarray | None = None
     ) -> np.ndarray:
-        self._ledger.charge(event, charge_counts(rows, self.replicates, draws))
-        chosen = np.arange(self.replicates) if rows is None else rows
+        self._ledger.charge(event, charge_counts(replicates, self.replicates, draws))
+        chosen = np.arange(self.replicates) if replicates is None else replicates
         counts = np.broadcast_to(draws, len(chosen)) * len(inner_events(event))
         found = np.full((len(chosen), int(counts.max())), -1)
         for row, r, count in zip(found, chosen, counts, strict=True):

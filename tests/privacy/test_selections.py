@@ -168,10 +168,10 @@ def test_rows_say_who_selects() -> None:
 
 
 SELECTING: dict[str, Callable[[Mechanisms, int, np.ndarray | None], np.ndarray]] = {
-    "one": lambda source, count, rows: source.exponential(asked(count), E, replicates=rows),
-    "several": lambda source, count, rows: source.exponential(asked(count), E, draws=3, replicates=rows),
-    "sample": lambda source, count, rows: source.sample(utilities(count), 3, replicates=rows),
-    "threshold": lambda source, count, rows: source.above_threshold(values(count, 5.0), P, replicates=rows),
+    "one": lambda source, count, replicates: source.exponential(asked(count), E, replicates=replicates),
+    "several": lambda source, count, replicates: source.exponential(asked(count), E, draws=3, replicates=replicates),
+    "sample": lambda source, count, replicates: source.sample(utilities(count), 3, replicates=replicates),
+    "threshold": lambda source, count, replicates: source.above_threshold(values(count, 5.0), P, replicates=replicates),
 }
 
 

@@ -71,7 +71,7 @@ def test_tables_write_numbers_as_everywhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("curves", "status"),
+    ("curves", "stamp"),
     [
         (("private", "private"), "private"),
         (("private", "not private"), "partly private"),
@@ -85,6 +85,6 @@ def test_tables_write_numbers_as_everywhere() -> None:
         ((), "private"),
     ],
 )
-def test_a_chart_is_stamped_by_its_curves(curves: tuple[Privacy, ...], status: str) -> None:
+def test_a_chart_is_stamped_by_its_curves(curves: tuple[Privacy, ...], stamp: str) -> None:
     """A reference among private curves does not make them less private, nor do they make it more."""
-    assert provenance(curves) == status
+    assert provenance(curves) == stamp

@@ -126,15 +126,15 @@ def _badges() -> None:
     from dpviz.experiments.plan import Privacy
     from dpviz.ui import explain
 
-    for status in (*get_args(Privacy), "partly private"):
-        explain.privacy_badge(status)
+    for privacy in (*get_args(Privacy), "partly private"):
+        explain.privacy_badge(privacy)
 
 
 def test_a_badge_says_what_it_is_of_and_only_private_is_green() -> None:
     badges = [badge.value for badge in AppTest.from_function(_badges, default_timeout=300).run().markdown]
     said = [badge.rpartition(":")[2].strip(" ]") for badge in badges]
     assert said == [*get_args(Privacy), "partly private"]
-    assert ["green" in badge for badge in badges] == [status == "private" for status in said]
+    assert ["green" in badge for badge in badges] == [privacy == "private" for privacy in said]
 
 
 def _divergence(public: bool) -> None:

@@ -10,8 +10,8 @@ from dpviz.families.accelerated.planning import UNDERESTIMATE
 from dpviz.numbers import short
 
 TEXTS = resources.data(__package__, "texts.toml")
-__getattr__ = resources.texts(__package__)  # every text of the file, by its name there
-phrase = resources.phrases(__package__)  # function that fills a template of the file's section [PHRASES]
+__getattr__ = resources.texts(__package__)
+phrase = resources.phrases(__package__)
 TITLE, QUESTION, NOT_COVERED = (str(TEXTS[name]) for name in ("TITLE", "QUESTION", "NOT_COVERED"))
 WORDS: dict[str, str] = TEXTS["WORDS"]
 

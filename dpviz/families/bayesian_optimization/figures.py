@@ -28,7 +28,17 @@ from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, chart, provenance
-from dpviz.plots.elements.lines import Limit, Line, Mark, VerticalLine, line_figure, on_curve, one_band, staircases
+from dpviz.plots.elements.lines import (
+    Limit,
+    Line,
+    Mark,
+    VerticalLine,
+    empty_figure,
+    line_figure,
+    on_curve,
+    one_band,
+    staircases,
+)
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.plots.plan_figures import PLANNED
 from dpviz.plots.planner_figures import RATES, attackers
@@ -401,14 +411,14 @@ def signal_and_noise(trace: Trace, label: str, noise: float, privacy: str) -> Ch
         longest_x = max((line.x for line in lines), key=len)
         lines.append(_noise_line(longest_x, noise))
     method_privacy = trace.arm_traces[label].privacy
-    statuses: dict[str, Privacy] = {
+    privacies: dict[str, Privacy] = {
         line.name: "not private" if line.name in SECRET else method_privacy for line in lines
     }
     figure = line_figure(
         lines,
         Axes("Step t", "Length in a step's gradient", log_y=True),
         if_empty="No step has been taken so far.",
-        not_private=style.privacy_mark(statuses),
+        not_private=style.privacy_mark(privacies),
     )
     return chart(
         figure,
@@ -417,7 +427,7 @@ def signal_and_noise(trace: Trace, label: str, noise: float, privacy: str) -> Ch
         f"{label}, medians. Where the bound on the bias (for a mean loss of norm 0.5) is below the noise, further "
         "trainings buy nothing that can be seen. Where the mean gradient is below the noise, steps are mostly "
         f"noise. {privacy}",
-        provenance=provenance([method_privacy, *statuses.values()]),
+        provenance=provenance([method_privacy, *privacies.values()]),
     )
 
 
@@ -525,8 +535,3 @@ def posterior_slice_chart(curve: posterior_slice.PosteriorSlice, title: str, log
         "reads the validation losses.",
         provenance="not private",
     )
-
-
-def empty_figure(reason: str) -> go.Figure:
-    """Return an empty figure that says the reason why there is nothing to draw."""
-    return line_figure([], Axes("", ""), if_empty=reason)

@@ -4,8 +4,8 @@ from dpviz import resources
 from dpviz.numbers import short
 
 TEXTS = resources.data(__package__, "texts.toml")
-__getattr__ = resources.texts(__package__)  # every text of the file, by its name there
-phrase = resources.phrases(__package__)  # function that fills a template of the file's section [PHRASES]
+__getattr__ = resources.texts(__package__)
+phrase = resources.phrases(__package__)
 TITLE, QUESTION, NOT_COVERED = (str(TEXTS[name]) for name in ("TITLE", "QUESTION", "NOT_COVERED"))
 WORDS: dict[str, str] = TEXTS["WORDS"]  # descriptions of the methods, by label
 TRAININGS_BY_LEVEL = (
@@ -30,7 +30,7 @@ def beaten(label: str, better: bool, chance: bool) -> str:
     return f"**{label} {'wins here' if better else 'does as well here'}.**"
 
 
-def clipped(share: float, label: str) -> str:
+def clipping(share: float, label: str) -> str:
     """Return the share of the users whose gradients were clipped in a method's last step, in words. share : in 0 to 1.
     label : of the method."""
     return f"{short(100 * share, 2)} % of the users' gradients in the last step of “{label}”."

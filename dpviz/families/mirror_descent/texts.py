@@ -18,8 +18,8 @@ from dpviz.privacy.budgets import Budget
 from dpviz.problems.games.grouped import Rates
 
 TEXTS = resources.data(__package__, "texts.toml")
-__getattr__ = resources.texts(__package__)  # every text of the file, by its name there
-phrase = resources.phrases(__package__)  # function that fills a template of the file's section [PHRASES]
+__getattr__ = resources.texts(__package__)
+phrase = resources.phrases(__package__)
 TITLE, QUESTION, NOT_COVERED = (str(TEXTS[name]) for name in ("TITLE", "QUESTION", "NOT_COVERED"))
 WORDS: dict[str, str] = TEXTS["WORDS"]  # descriptions of the methods, by label
 COLUMNS: dict[str, dict[str, str]] = TEXTS["COLUMNS"]  # meaning of the columns of tables

@@ -17,8 +17,8 @@ from dpviz.numbers import short, short_up
 from dpviz.problems.nonconvex import nonconvex, nonconvex_risk
 
 TEXTS = resources.data(__package__, "texts.toml")
-__getattr__ = resources.texts(__package__)  # every text of the file, by its name there
-phrase = resources.phrases(__package__)  # function that fills a template of the file's section [PHRASES]
+__getattr__ = resources.texts(__package__)
+phrase = resources.phrases(__package__)
 TITLE, QUESTION, NOT_COVERED = (str(TEXTS[name]) for name in ("TITLE", "QUESTION", "NOT_COVERED"))
 TABLES: dict[str, str] = TEXTS["TABLES"] | {"published": f"{TEXTS['SIMULATION']} {TEXTS['TABLES']['published']}"}
 WORDS: dict[str, str] = TEXTS["WORDS"]

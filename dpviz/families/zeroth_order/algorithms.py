@@ -254,13 +254,13 @@ class Naive(Conversion):
     def _clips(self, facts: ValueFacts, layout: Layout) -> tuple[float, float]:
         """Return the sizes at which differences f(x + ru) - f(x - ru) are clipped, in the first step of an epoch and,
         the same, in later ones."""
-        clip = self._slope_clip(facts)
+        clip = self._gradient_clip(facts)
         return clip, clip
 
     def changes(self, facts: ValueFacts, layout: Layout) -> np.ndarray:
         """Return (K T,) the sensitivity of every step's estimate of the gradient."""
         clip, _ = self._clips(facts, layout)
-        change = theory.slope_sensitivity(self.directions, layout.directions, facts.d, clip, facts.radius)
+        change = theory.gradient_sensitivity(self.directions, layout.directions, facts.d, clip, facts.radius)
         return np.full(layout.steps, change / layout.batch)
 
     def evaluations(self, layout: Layout) -> np.ndarray:
@@ -380,7 +380,7 @@ class VarianceReduced(Conversion):
         """Return the sizes at which differences of two values are clipped: in the first step of an epoch those of f(x +
         ru) - f(x - ru), in later ones those of f(x + ru) - f(y + ru) for the point y before x."""
         share = 1.0 if self.concentration is None else min(1.0, self.concentration / math.sqrt(facts.d))
-        first = self._slope_clip(facts) * share
+        first = self._gradient_clip(facts) * share
         if layout.follows:
             # The clip of points that are D apart, whose batch has `layout.batch` rows. In `_oracle` clip and batch grow
             # in proportion to the distance, and the clip is limited to the range of values.
@@ -395,8 +395,8 @@ class VarianceReduced(Conversion):
         first_clip, later_clip = self._clips(facts, layout)
         directions = (self.directions, layout.directions, facts.d)
         return layout.per_step(
-            theory.slope_sensitivity(*directions, first_clip, facts.radius) / layout.first,
-            theory.change_sensitivity(*directions, later_clip, facts.radius) / layout.batch,
+            theory.gradient_sensitivity(*directions, first_clip, facts.radius) / layout.first,
+            theory.gradient_change_sensitivity(*directions, later_clip, facts.radius) / layout.batch,
         )
 
     def evaluations(self, layout: Layout) -> np.ndarray:

@@ -334,7 +334,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
 
         return of_step
 
-    def _slope_clip(self, facts: ValueFacts) -> float:
+    def _gradient_clip(self, facts: ValueFacts) -> float:
         """Return the size at which differences f(x + ru) - f(x - ru) are clipped: 2 r L by the Lipschitz constant, and
         never above the range of values."""
         clip = math.inf if self.clipping == "range" else 2 * facts.radius * facts.lipschitz

@@ -37,6 +37,7 @@ from dpviz.plots.elements.lines import (
     Line,
     Mark,
     VerticalLine,
+    empty_figure,
     limit_across,
     line_drawing,
     line_figure,
@@ -466,14 +467,13 @@ def norms(trace: Trace, plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle
     figure = line_figure(
         lines, Axes("Step t", "Length of g_t; thin: of its noise", log_y=True), if_empty="No method with epochs."
     )
-    status = weakest_privacy(plan.privacy for plan in plans.values() if plan.private)
     return chart(
         figure,
         "How much of it was noise?",
         "Length of the noisy gradients of every method, and of their noise alone",
         "Where both lines run together, what was released is mostly noise: only the sum of many of them can say "
         f"where to go. {privacy}",
-        provenance=status,
+        provenance=weakest_privacy(plan.privacy for plan in plans.values() if plan.private),
     )
 
 
@@ -523,11 +523,6 @@ def _stacked_bars(bounds: Mapping[str, Bound], facts: ValueFacts) -> go.Figure:
     layout["yaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": names, "automargin": True}
     layout["shapes"] = [limit_across(facts.lipschitz)]
     return go.Figure({"data": traces, "layout": layout | {"barmode": "stack", "hovermode": "closest"}})
-
-
-def empty_figure(reason: str) -> go.Figure:
-    """Return an empty figure with a sentence that says why there is nothing to draw."""
-    return line_figure([], Axes("", ""), if_empty=reason)
 
 
 def stationarity(trace: Trace, metric: str, styles: Mapping[str, ArmStyle], privacy: str) -> Chart:

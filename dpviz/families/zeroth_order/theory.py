@@ -56,7 +56,7 @@ def single_moment(d: int, lipschitz: float) -> float:
     return lipschitz**2 * (d**2 / (d - 1) if d > 1 else 1.0)
 
 
-def slope_variance(kind: Kind, count: int, d: int, lipschitz: float) -> float:
+def gradient_variance(kind: Kind, count: int, d: int, lipschitz: float) -> float:
     """Return an upper bound on the variance of one row's estimate of a gradient from m = `count` directions (Lemma
     3.1).
 
@@ -66,14 +66,14 @@ def slope_variance(kind: Kind, count: int, d: int, lipschitz: float) -> float:
     return single_moment(d, lipschitz) / count + cross_terms
 
 
-def change_variance(kind: Kind, count: int, d: int, lipschitz: float, radius: float) -> float:
+def gradient_change_variance(kind: Kind, count: int, d: int, lipschitz: float, radius: float) -> float:
     """Return an upper bound on the variance of one row's estimate of a change of the gradient between two points from m
     = `count` directions (Lemma 3.2), divided by the squared distance of the points."""
     cross_terms = smoothness_factor(d) ** 2 * (1 - 1 / count) if kind == "iid" else 0.0
     return (lipschitz / radius) ** 2 * (d**2 / count + cross_terms)
 
 
-def slope_sensitivity(kind: Kind, count: int, d: int, clip: float, radius: float) -> float:
+def gradient_sensitivity(kind: Kind, count: int, d: int, clip: float, radius: float) -> float:
     """Return B times the sensitivity of the estimate of a gradient on B rows, where differences f(x + ru) - f(x - ru)
     are clipped at the size `clip`.
 
@@ -83,11 +83,11 @@ def slope_sensitivity(kind: Kind, count: int, d: int, clip: float, radius: float
     return d / radius * clip * max_mean_length(kind, count)
 
 
-def change_sensitivity(kind: Kind, count: int, d: int, clip: Any, radius: float) -> Any:
+def gradient_change_sensitivity(kind: Kind, count: int, d: int, clip: Any, radius: float) -> Any:
     """Return B times the sensitivity of the estimate of a change of the gradient on B rows, where differences f(x + ru)
     - f(y + ru) of values at the two points are clipped at the size `clip`, a number or an array.
 
-    A row contributes (1/m) Σ_j (d/r) h_j u_j with |h_j| ≤ clip; otherwise as for `slope_sensitivity`.
+    A row contributes (1/m) Σ_j (d/r) h_j u_j with |h_j| ≤ clip; otherwise as for `gradient_sensitivity`.
     """
     return 2 * d / radius * clip * max_mean_length(kind, count)
 
@@ -233,8 +233,8 @@ class Setting:
             later_clip = np.minimum(later_clip, self.value_range)
         directions = (self.kind, self.count, self.d)
         return (
-            slope_sensitivity(*directions, first_clip, self.radius) / first,
-            change_sensitivity(*directions, later_clip, self.radius) / batch,
+            gradient_sensitivity(*directions, first_clip, self.radius) / first,
+            gradient_change_sensitivity(*directions, later_clip, self.radius) / batch,
         )
 
     @property
@@ -288,11 +288,12 @@ def reduced_bound(
     """
     s, d, L = setting, setting.d, setting.lipschitz
     _, mean_squared_distance = setting.distances
-    first_variance = slope_variance(s.kind, s.count, d, L) / first  # sampling error of the first step's estimate
-    change_variance_of_step = change_variance(s.kind, s.count, d, L, s.radius) * mean_squared_distance * move**2 / batch
+    first_variance = gradient_variance(s.kind, s.count, d, L) / first  # sampling error of the first step's estimate
+    change_variance = gradient_change_variance(s.kind, s.count, d, L, s.radius)
+    change_variance *= mean_squared_distance * move**2 / batch
     noise = d * (max(s.changes(first, batch, move)) / s.mu) ** 2 * variance
     # Step t adds up t - 1 changes: (T - 1)/2 in the mean over the steps.
-    error = math.sqrt(first_variance + (length - 1) / 2 * change_variance_of_step + noise)
+    error = math.sqrt(first_variance + (length - 1) / 2 * change_variance + noise)
     return Bound(
         travel=_travel_term(s, length, epochs, move),
         regret=(L + error) / math.sqrt(length),
@@ -309,7 +310,7 @@ def naive_bound(setting: Setting, length: int, epochs: int, batch: int, move: fl
     """
     s, d, L = setting, setting.d, setting.lipschitz
     sensitivity, _ = s.changes(batch, batch, move)
-    squared_error = slope_variance(s.kind, s.count, d, L) / batch + d * (sensitivity / s.mu) ** 2
+    squared_error = gradient_variance(s.kind, s.count, d, L) / batch + d * (sensitivity / s.mu) ** 2
     return Bound(
         travel=_travel_term(s, length, epochs, move),
         regret=math.sqrt(L**2 + squared_error) / math.sqrt(length),
@@ -406,14 +407,14 @@ def reduced_grid(
     first = epoch_rows - (T * (batch + 1) - 1 if s.follows else (T - 1) * batch)
     move = s.radius / T
     with np.errstate(divide="ignore", invalid="ignore"):
-        first_variance = slope_variance(s.kind, s.count, d, L) / first
-        change_variance_of_step = (
-            change_variance(s.kind, s.count, d, L, s.radius) * mean_squared_distance * move**2 / batch
+        first_variance = gradient_variance(s.kind, s.count, d, L) / first
+        change_variance = (
+            gradient_change_variance(s.kind, s.count, d, L, s.radius) * mean_squared_distance * move**2 / batch
         )
         s1, s2 = s.changes(first, batch, move)
         # A row enters one leaf only, so the larger of the two sensitivities counts.
         noise = (np.maximum(s1 * first_norm, s2 * later_norm) / s.mu) ** 2 * mean_square
-        error = np.sqrt(first_variance + (T - 1) / 2 * change_variance_of_step + d * noise)
+        error = np.sqrt(first_variance + (T - 1) / 2 * change_variance + d * noise)
         travel = (s.gap + smoothing_bias(d, L, s.radius)) / (s.radius * K)  # the path D K T is r K long
         bound = np.where(batch >= 1, travel + (L + error) / np.sqrt(T) + 2 * error, np.inf)
     return bound, first, batch
@@ -429,7 +430,8 @@ def naive_grid(setting: Setting, epoch_rows: np.ndarray, K: np.ndarray, T: np.nd
     batch = epoch_rows // T
     with np.errstate(divide="ignore", invalid="ignore"):
         sensitivity, _ = s.changes(batch, batch, s.radius / T)
-        squared_error = slope_variance(s.kind, s.count, d, L) / batch + d * (sensitivity / s.mu) ** 2  # of a gradient
+        sampling_error = gradient_variance(s.kind, s.count, d, L) / batch  # of a gradient
+        squared_error = sampling_error + d * (sensitivity / s.mu) ** 2
         travel = (s.gap + smoothing_bias(d, L, s.radius)) / (s.radius * K)  # the path D K T is r K long
         bound = travel + (np.sqrt(L**2 + squared_error) + np.sqrt(squared_error)) / np.sqrt(T)
     return np.where(batch >= 1, bound, np.inf), batch

@@ -74,8 +74,8 @@ def provenance(curves: Iterable[Privacy]) -> Provenance:
 
     It is "partly private" if some curves are private, on no condition, and the others are not; else that of the worst.
     """
-    statuses = set(curves)
-    return "partly private" if statuses == {"private", "not private"} else weakest_privacy(statuses)
+    privacies = set(curves)
+    return "partly private" if privacies == {"private", "not private"} else weakest_privacy(privacies)
 
 
 # -------------------------------------------------------------------------------- charts as one page that opens offline

@@ -206,6 +206,11 @@ def _as_figure(drawing: Callable[P, Drawing]) -> Callable[P, go.Figure]:
 line_figure = _as_figure(line_drawing)
 
 
+def empty_figure(reason: str) -> go.Figure:
+    """Return an empty figure with a sentence that says why there is nothing to draw."""
+    return line_figure([], Axes("", ""), if_empty=reason)
+
+
 def _curves(lines: Sequence["Line"], scale: "Scale", opening: Range, bound: Bound) -> tuple[list[dict[str, Any]], bool]:
     """Return the traces of lines, and True if a further one, the readout, has the hover texts of all of them.
 

@@ -159,13 +159,13 @@ def privacy_mark(curves: Mapping[str, Privacy]) -> bool | str:
     It is True if no curve is private; else a text that names the curves that are not, and the condition on which the
     others are private; "" if all are private on no condition.
     """
-    names = [name for name, status in curves.items() if status == "not private"]
+    names = [name for name, privacy in curves.items() if privacy == "not private"]
     if names and len(names) == len(curves):
         return True
     texts = []
     if names:
         texts.append(f"not private: {'; '.join(names)}")
-    conditions = [status for status in curves.values() if is_conditional(status)]
+    conditions = [privacy for privacy in curves.values() if is_conditional(privacy)]
     if conditions:
         texts.append(weakest_privacy(conditions))
     return "; ".join(texts)

@@ -82,7 +82,7 @@ def _walk_animation(epsilon: float) -> tuple[Animation, dict[str, float]]:
         positions,
         last,
         reference_points=reference[:, :1],
-        reference=story.REFERENCE,
+        reference_label=story.REFERENCE,
         median=median_texts,
     )
     coordinates, ground_heights = story.ground()

@@ -304,7 +304,7 @@ class TuningPage(FamilyPage):
         if not len(shares) or not np.isfinite(shares).all():
             return
         share = float(shares.mean())
-        explain.show_not_private(f"**Clipped**: {texts.clipped(share, arm.label)}")
+        explain.show_not_private(f"**Clipped**: {texts.clipping(share, arm.label)}")
         if share > MUCH:
             st.warning(texts.MUCH_CLIPPED, title=f"{short(100 * share, 2)} % of the gradients are clipped")
 

@@ -265,28 +265,28 @@ def _show_chart(
     names = "; ".join(map(escape_name, missing))
     left_out = f" Not drawn, as they lack such an axis or number: {names}." if missing else ""
     figure = compared(curves, along, title, log_y=metric == SHARE or comparison.logarithmic(sides, metric))
-    statuses = {curve.privacy for curve in curves}
+    privacies = {curve.privacy for curve in curves}
     conditions = {side.name: side.experiment.condition for side in sides if side.experiment.condition}
     rests_on = "; ".join(f"{name}{condition}" for name, condition in conditions.items())  # "Pin 1 if nobody learns …"
-    status = weakest_privacy(side.experiment.privacy for side in sides)
+    weakest = weakest_privacy(side.experiment.privacy for side in sides)
     privacy = ""  # without curves
-    if statuses == {"not private"}:
+    if privacies == {"not private"}:
         public = all(side.experiment.problem.public for side in sides)
         reads = "it reads the raw data, which are public here" if public else "some of it reads your raw data"
         privacy = f"**Not private**: {reads}."
-    elif statuses:
-        privacy = f"{explain.only_if(status)}: {escape_name(rests_on)}." if rests_on else texts.PRIVATE
+    elif privacies:
+        privacy = f"{explain.only_if(weakest)}: {escape_name(rests_on)}." if rests_on else texts.PRIVATE
         _, run_count = comparison.publishable(sides)
         if run_count > 1:
             privacy += f" {texts.COMPOSE}"
-        if "not private" in statuses:
+        if "not private" in privacies:
             privacy += f" {texts.SOME_READ}"
     chart = Chart(
         figure,
         title,
         f"{title} along {along}, one line for each method of each run",
         f"Medians over the repeats.{unit_sentence}{left_out} {privacy}",
-        provenance(statuses) if statuses else "settings",  # without curves there is no value
+        provenance(privacies) if privacies else "settings",  # without curves there is no value
     )
     key = panel.key("chart")
     with st.container(key=panel.key("number"), horizontal=True, vertical_alignment="center"):
@@ -303,9 +303,9 @@ def _show_ends(sides: Sequence[Side], metric: str, all_methods: bool, delta: flo
     numbers = comparison.ends(sides, metric, all_methods=all_methods)
     if numbers.empty:
         return
-    status = weakest_privacy(numbers["status"])
-    if status != "private":
-        explain.privacy_badge(status)
+    weakest = weakest_privacy(numbers["status"])
+    if weakest != "private":
+        explain.privacy_badge(weakest)
     readings = {side.name: _readings(side.experiment.to_json(), delta, side) for side in sides}
     # None for a method without privacy, which has no reading.
     epsilons = [readings[run].get(method) for run, method in zip(numbers["run"], numbers["method"], strict=True)]

@@ -24,8 +24,8 @@ function unpacked(bytes) {
   let at = 0;
   const next = (count) => numbers.subarray(at, (at += count));
   for (const walk of film.walks) {
-    walk.places = next(2 * walk.runs * film.steps.length);
-    walk.plainly = next(2 * walk.plain * film.steps.length);
+    walk.points = next(2 * walk.runs * film.steps.length);
+    walk.referencePoints = next(2 * walk.plain * film.steps.length);
   }
   if (film.ground) film.ground.levels = next(film.ground.shape[0] * film.ground.shape[1]);
   return film;
@@ -156,11 +156,11 @@ class View {
     }
   }
 
-  at(places, runs, run, step, share) {
+  at(points, runs, run, step, share) {
     const here = 2 * (step * runs + run);
     const there = share ? here + 2 * runs : here;
     const between = (a, b) => (a + share * (b - a)) / FULL;
-    return [this.x(between(places[here], places[there])), this.y(between(places[here + 1], places[there + 1]))];
+    return [this.x(between(points[here], points[there])), this.y(between(points[here + 1], points[there + 1]))];
   }
 
   way(walk, step, share) {
@@ -171,12 +171,12 @@ class View {
       pen.beginPath();
       let seen = false;
       for (let i = first; i <= last; i++) {
-        const at = this.at(walk.places, walk.runs, 0, i, 0);
+        const at = this.at(walk.points, walk.runs, 0, i, 0);
         if (seen) pen.lineTo(...at);
         else pen.moveTo(...at);
-        seen = !outside(walk.places, i * walk.runs); // beyond the frame the way is not known
+        seen = !outside(walk.points, i * walk.runs); // beyond the frame the way is not known
       }
-      if (seen && share && last === step) pen.lineTo(...this.at(walk.places, walk.runs, 0, step, share));
+      if (seen && share && last === step) pen.lineTo(...this.at(walk.points, walk.runs, 0, step, share));
       [pen.strokeStyle, pen.lineWidth, pen.globalAlpha] = [color, width * this.scale, alpha];
       pen.stroke();
     }
@@ -184,14 +184,14 @@ class View {
   }
 
   // Dots, or rings, which do not cover the dots.
-  dots(places, runs, step, share, color, alpha, radius, ring = false) {
+  dots(points, runs, step, share, color, alpha, radius, ring = false) {
     const { pen } = this;
     const strokes = ring ? [[this.look.page, 4], [color, 2]] : [[this.look.page, 0.75]];
     [pen.fillStyle, pen.globalAlpha] = [color, alpha];
     for (let run = 0; run < runs; run++) {
-      if (outside(places, step * runs + run)) continue;
+      if (outside(points, step * runs + run)) continue;
       pen.beginPath();
-      pen.arc(...this.at(places, runs, run, step, share), radius * this.scale, 0, 2 * Math.PI);
+      pen.arc(...this.at(points, runs, run, step, share), radius * this.scale, 0, 2 * Math.PI);
       if (!ring) pen.fill();
       for (const [stroke, width] of strokes) {
         [pen.strokeStyle, pen.lineWidth] = [stroke, width * this.scale];
@@ -247,8 +247,8 @@ function paint(state) {
     view.sides(film.corners);
     view.way(walk, step, part);
     const radius = Math.min(4.5, Math.max(1.6, 11 / walk.runs ** 0.25));
-    view.dots(walk.places, walk.runs, step, part, walk.color, 0.8, radius);
-    view.dots(walk.plainly, walk.plain, step, part, PLAIN, 1, radius + 2.5, true);
+    view.dots(walk.points, walk.runs, step, part, walk.color, 0.8, radius);
+    view.dots(walk.referencePoints, walk.plain, step, part, PLAIN, 1, radius + 2.5, true);
     if (walk.region) view.region(walk.region, step, part);
     if (beyond(walk, step) === walk.runs) view.text("off the map", view.left + view.w / 2, view.top + view.h / 2, "center");
     if (film.raw) {
@@ -258,12 +258,12 @@ function paint(state) {
   });
 }
 
-// Whether a place is beyond the frame.
-const outside = (places, place) => [places[2 * place], places[2 * place + 1]].some((value) => Math.abs(value) === FULL);
+// Whether a point is beyond the frame.
+const outside = (points, index) => [points[2 * index], points[2 * index + 1]].some((value) => Math.abs(value) === FULL);
 
 function beyond(walk, step) {
   let count = 0;
-  for (let run = 0; run < walk.runs; run++) count += outside(walk.places, step * walk.runs + run);
+  for (let run = 0; run < walk.runs; run++) count += outside(walk.points, step * walk.runs + run);
   return count;
 }
 

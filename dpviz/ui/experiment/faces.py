@@ -218,7 +218,7 @@ def _chart(
         bound=bound,
         height=hero.HEIGHT,
     )
-    status, privacy = sweep_panel.status(sweep, drawn_result)
+    privacy, publishing = sweep_panel.provenance_and_sentences(sweep, drawn_result)
     repeats = sweep.experiment.replicates
     run_count = f"Median of {repeats} runs at each budget, 10-90 % band"
     if repeats == 1:
@@ -230,7 +230,7 @@ def _chart(
         sentences.append(f"Left out: {methods}: {reason}")
     at = "" if present_size is None else f"; you are at {short(present_size)}"
     alt = f"{metric.label} in the end against {control.title}, one line per method{at}"
-    return Chart(figure, metric.label, alt, " ".join(filter(None, [*sentences, privacy])), status)
+    return Chart(figure, metric.label, alt, " ".join(filter(None, [*sentences, publishing])), privacy)
 
 
 def _progress(job: Job | None, result: SweepResult) -> str:

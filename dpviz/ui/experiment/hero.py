@@ -117,11 +117,11 @@ class _FilmMaker:
         """Return the positions of a method's repeats at `steps`, those without privacy, and the method's captions."""
         run, trace = self.run, self.trace
         (arm,) = (arm for arm in run.experiment.arms if arm.label == label)
-        reference = _label_without_privacy(trace, run.experiment.arms, arm)
+        reference_label = _label_without_privacy(trace, run.experiment.arms, arm)
         reference_points = np.empty((len(steps), 0, 2))
-        if reference:
+        if reference_label:
             # (k, R, 2), of R repeats: each stays at its last record until the next one.
-            reference_points = clouds.values_at_steps(*trace.cloud(reference), steps)
+            reference_points = clouds.values_at_steps(*trace.cloud(reference_label), steps)
             first_repeat = reference_points[:, :1]
             if (reference_points == first_repeat).all():  # as without noise and batches: one dot is enough
                 reference_points = first_repeat
@@ -136,7 +136,7 @@ class _FilmMaker:
             points=clouds.values_at_steps(*trace.cloud(label), steps),
             last=trace.arm_traces[label].iterations[-1],
             reference_points=reference_points,
-            reference=reference,
+            reference_label=reference_label,
             region=region,
             median=self.medians(label, steps),
             spent=self.spent(label, steps),
@@ -205,7 +205,7 @@ def _privacy(run: Run, trace: Trace, animation: Animation, metric: Metric | None
     """
     experiment = run.experiment
     raw_parts = []
-    if any(walk.reference for walk in animation.walks):  # repeats of a method without privacy
+    if any(walk.reference_label for walk in animation.walks):  # repeats of a method without privacy
         raw_parts.append("the grey rings")
     if animation.raw:  # the objective behind the dots follows from the data
         raw_parts.append("the shades")

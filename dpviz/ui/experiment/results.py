@@ -241,12 +241,12 @@ def _horizontal_axis(
 
 def privacy_sentence(metric: Metric, trace: Trace, experiment: Experiment) -> str:
     """Return a sentence on which curves of a metric's chart may be published, and under which guarantee."""
-    statuses = list(trace.privacy_by_arm(metric).values())
-    private_count = sum(status != "not private" for status in statuses)
-    if statuses and not private_count:
+    privacies = list(trace.privacy_by_arm(metric).values())
+    private_count = sum(privacy != "not private" for privacy in privacies)
+    if privacies and not private_count:
         return explain.diagnostic_sentence(experiment.replicates, experiment.problem.public)
     released = explain.release_sentence(experiment, experiment.replicates, methods=private_count)
-    return f"{released} {explain.REFERENCES}" if "not private" in statuses else released
+    return f"{released} {explain.REFERENCES}" if "not private" in privacies else released
 
 
 def show_final_numbers(run: Run, trace: Trace, delta: float) -> None:

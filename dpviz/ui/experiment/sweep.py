@@ -198,7 +198,7 @@ def _varied_setting(sweep: Sweep, fields: Sequence[str]) -> Setting:
 def _maps(panel: Panel, sweep: Sweep, setting: Setting, second: Setting, result: SweepResult) -> None:
     """Draw a map of the metric for each method, over the values of both settings."""
     metric = _label(sweep, result)
-    privacy, publishing = status(sweep, result)
+    privacy, publishing = provenance_and_sentences(sweep, result)
     samples = np.array([runs.samples[0] for runs in result.guesses.point_runs])  # a guess is one number at each point
     guess = ""  # the range, over all data sets, of the metric of a constant guess, which ignores the features
     if result.guess is not None and samples.size:
@@ -224,7 +224,7 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
     log_x = setting.logarithmic and sweep.values[0] > 0  # the values ascend, so then all are positive
     # The method whose crossings with others are marked, as chosen in `_choose_sweep`.
     compared = st.session_state.get(panel.key(f"{PREFIX}_compared"), "")
-    privacy, publishing = status(sweep, result)
+    privacy, publishing = provenance_and_sentences(sweep, result)
     band = "Median" if sweep.experiment.replicates == 1 and sweep.data_sets == 1 else "Median and 10-90 % band"
     crossing_bars = (  # along the axis of the setting
         "from the least to the largest over the data sets" if sweep.data_sets > 1 else "a 95 % interval over the runs"
@@ -251,20 +251,20 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
         show_laws(result, setting.control.symbol or "x")
 
 
-def status(sweep: Sweep, result: SweepResult) -> tuple[Provenance, str]:
+def provenance_and_sentences(sweep: Sweep, result: SweepResult) -> tuple[Provenance, str]:
     """Return the provenance of a sweep's results, for a badge, and sentences on what may be published."""
     problem, replicates = sweep.experiment.problem, sweep.experiment.replicates
-    statuses = {curve.privacy for curve in result.curves.values() if curve.point_runs}
-    if statuses == {"not private"}:
-        return provenance(statuses), explain.diagnostic_sentence(replicates, problem.public)
+    privacies = {curve.privacy for curve in result.curves.values() if curve.point_runs}
+    if privacies == {"not private"}:
+        return provenance(privacies), explain.diagnostic_sentence(replicates, problem.public)
     adds_up = f"all of it: {result.price}" if result.price else "several adds up"
     text = f"Each run is private at the budget of its point for {problem.unit}; publishing {adds_up}."
     condition = escape_sentence(str(sweep.condition))
     if condition:
         text += f" **All of this holds {condition}.**"
-    if "not private" in statuses:
+    if "not private" in privacies:
         text += f" {explain.REFERENCES}"
-    return provenance(statuses), text
+    return provenance(privacies), text
 
 
 def _runs(sweep: Sweep) -> str:

@@ -49,7 +49,7 @@ from dpviz.ui.markdown import escape_name, show_table
 # ---------------------------------------------------------------------------------------------------- results on groups
 
 ALL = "all rows"  # title of the column behind those of the groups
-NAMED = 3  # number of coefficients that the sentence about a model names
+MAX_NAMED = 3  # largest number of coefficients that the sentence about a model names
 GUESS = "Always guessing the majority"
 # Models without privacy: with the smallest mean loss, with the smallest loss of the worst group, and that of the game.
 REFERENCES = ("Best on average, without privacy", "Fairest, without privacy", "The game's optimum, without privacy")
@@ -85,7 +85,7 @@ def _summarise(problem: GroupLoss | LossMatrix, arm_trace: ArmTrace) -> str:
     """Return a sentence on the model that an arm's first run released: its largest coefficients, and the group that the
     game weights most."""
     facts, values, y = problem.data.facts(), _vector(problem, arm_trace), arm_trace.output["y"][0]
-    largest = np.argsort(-np.abs(values), kind="stable")[:NAMED]
+    largest = np.argsort(-np.abs(values), kind="stable")[:MAX_NAMED]
     sign = "+" if isinstance(problem, GroupLoss) else ""
     coefficients = ", ".join(f"{escape_name(facts.names[j])} {values[j]:{sign}.3f}" for j in largest if values[j])
     heaviest_group = f"the game weights {escape_name(facts.groups[int(np.argmax(y))])} most ({y.max():.0%})"

@@ -396,9 +396,9 @@ class SecondOrderPage(FamilyPage):
             return []
         with st.columns([1, 2])[0]:
             label = panel.named("tests_of", "Tests of", labels, help="Whose steps are shown.")
-        status, analysis = trace.arm_traces[label].privacy, analysis_of(run, label)
+        method_privacy, analysis = trace.arm_traces[label].privacy, analysis_of(run, label)
         released = explain.release_sentence(run.experiment, run.experiment.replicates)
-        privacy = explain.REFERENCES if status == "not private" else released
+        privacy = explain.REFERENCES if method_privacy == "not private" else released
         certified = f" {texts.CERTIFIED}" if "certificate" in run.plans[label].noise else ""
         tests = (
             (NOISY_GRADIENT, analysis.gradient_tolerance, "Is the gradient small?", ""),
@@ -417,7 +417,7 @@ class SecondOrderPage(FamilyPage):
                 else:  # no curvature was released; `labels` are of methods that release gradients
                     st.subheader(heading, anchor=False)
                     st.info(_why_not(run, label), icon=":material/block:")
-        if status != "not private":
+        if method_privacy != "not private":
             drawings += _spent(panel, run, trace, label, privacy)
         return drawings
 

@@ -41,12 +41,12 @@ def test_smoothness_of_the_smoothed_function() -> None:
 
 def test_variances_are_ordered_and_those_of_the_lemmas() -> None:
     d = 10
-    one = theory.slope_variance("iid", 1, d, 1.0)
+    one = theory.gradient_variance("iid", 1, d, 1.0)
     assert one == theory.single_moment(d, 1.0) == pytest.approx(100 / 9)
-    many, orthonormal = (theory.slope_variance(kind, d, d, 1.0) for kind in ("iid", "orthonormal"))  # type: ignore[arg-type]
+    many, orthonormal = (theory.gradient_variance(kind, d, d, 1.0) for kind in ("iid", "orthonormal"))  # type: ignore[arg-type]
     assert orthonormal < many < one < 5 * d
     for kind in ("iid", "orthonormal"):
-        assert theory.change_variance(kind, d, d, 1.0, 0.1) < 5 * d / 0.1**2  # type: ignore[arg-type]
+        assert theory.gradient_change_variance(kind, d, d, 1.0, 0.1) < 5 * d / 0.1**2  # type: ignore[arg-type]
 
 
 def test_how_far_points_of_an_epoch_are_from_their_average() -> None:

@@ -173,9 +173,9 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
         state = State(problem.facts.starting_point(mechanisms.replicates))
         yield state.snapshot(0, self.metrics, releases.charged())
         for t in range(1, plan.iterations + 1):
-            rows = state.begin()
-            releases.begin(t, rows)
-            iteration(state, rows)
+            replicates = state.begin()
+            releases.begin(t, replicates)
+            iteration(state, replicates)
             yield state.snapshot(t, self.metrics, releases.charged())
             if not len(state.running):
                 return
@@ -291,14 +291,14 @@ class Descent(NonconvexMethod):
         derivatives, step_rule = self._noisy_derivatives(problem, releases), self._step_rule(problem, releases)
         test = self._test(derivatives, plan) if self.releases_hessians(problem.facts) else steps.NoCurvatureTest()
 
-        def move(state: State, rows: np.ndarray) -> None:
-            """Perform one iteration for the replicates `rows` (R',)."""
-            rows, gradients = derivatives.gradient(state, rows)
-            is_long = state.released[NOISY_GRADIENT.name][rows] > analysis.gradient_tolerance
-            step_rule.gradient_step(state, rows[is_long], gradients[is_long])
+        def move(state: State, replicates: np.ndarray) -> None:
+            """Perform one iteration for these replicates (R',)."""
+            replicates, gradients = derivatives.gradient(state, replicates)
+            is_long = state.released[NOISY_GRADIENT.name][replicates] > analysis.gradient_tolerance
+            step_rule.gradient_step(state, replicates[is_long], gradients[is_long])
             # The test stops those of the others that pass it, and returns a direction down for those that do not.
-            rows, size, direction = test.stop_passing(state, rows[~is_long], gradients[~is_long])
-            step_rule.curvature_step(state, rows, size, direction)
+            replicates, size, direction = test.stop_passing(state, replicates[~is_long], gradients[~is_long])
+            step_rule.curvature_step(state, replicates, size, direction)
 
         return move
 
@@ -515,28 +515,29 @@ class PerturbedDescent(NonconvexMethod):
         # it does so. Without an entry, for which -1 is read, the last gradient was long.
         counts: dict[int, int] = {}
 
-        def move(state: State, rows: np.ndarray) -> None:
-            """Perform one iteration for the replicates `rows` (R',)."""
-            rows, gradients = derivatives.gradient(state, rows)
-            is_long = state.released[NOISY_GRADIENT.name][rows] > analysis.gradient_tolerance
-            for r in rows[is_long]:
+        def move(state: State, replicates: np.ndarray) -> None:
+            """Perform one iteration for these replicates (R',)."""
+            replicates, gradients = derivatives.gradient(state, replicates)
+            is_long = state.released[NOISY_GRADIENT.name][replicates] > analysis.gradient_tolerance
+            for r in replicates[is_long]:
                 counts.pop(r, None)
-            for r in rows[~is_long]:
+            for r in replicates[~is_long]:
                 counts[r] = counts.get(r, -1) + 1
-            count = np.array([counts.get(r, -1) for r in rows])
+            count = np.array([counts.get(r, -1) for r in replicates])
             stops, steps_aside = count >= patience, count == 0
             steps_on = ~stops & ~steps_aside
-            state.stop(rows[stops])
-            state.move(rows[steps_on], -gradients[steps_on] / facts.smoothness, GRADIENT)
-            state.move(rows[steps_aside], in_ball(releases, facts.d, rows[steps_aside], radius), PERTURBATION)
+            state.stop(replicates[stops])
+            state.move(replicates[steps_on], -gradients[steps_on] / facts.smoothness, GRADIENT)
+            aside = replicates[steps_aside]
+            state.move(aside, in_ball(releases, facts.d, aside, radius), PERTURBATION)
 
         return move
 
 
-def in_ball(releases: SeparateReleases, d: int, rows: np.ndarray, radius: float) -> np.ndarray:
+def in_ball(releases: SeparateReleases, d: int, replicates: np.ndarray, radius: float) -> np.ndarray:
     """Draw (R', d) points, uniform in a ball of this radius around 0 and independent of the data.
 
     The first d of d + 2 normal numbers that are scaled to norm 1 together are uniform in the unit ball.
     """
-    normal = releases.directions(d + 2, rows)
+    normal = releases.directions(d + 2, replicates)
     return np.asarray(radius * normal[:, :d] / np.linalg.norm(normal, axis=1, keepdims=True))

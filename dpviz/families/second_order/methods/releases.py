@@ -1,7 +1,7 @@
 """State of a run, and payment for its releases: one by one under a filter, or all of an iteration with its batch.
 
-A run has R replicates. Arguments `rows` (R',) are the numbers of those concerned, ascending; other arguments with the
-leading axis R' belong to them in this order.
+A run has R replicates. Arguments `replicates` (R',) are the numbers of those concerned, ascending; other arguments with
+the leading axis R' belong to them in this order.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,33 +53,32 @@ class State:
         """
         self.iteration += 1
         self.x, self.released = self.x.copy(), {name: values.copy() for name, values in self.released.items()}
-        rows = self.running
-        self.released[NOISY_CURVATURE.name][rows] = np.nan
-        return rows
+        replicates = self.running
+        self.released[NOISY_CURVATURE.name][replicates] = np.nan
+        return replicates
 
-    def end(self, rows: np.ndarray, status: str) -> None:
-        """End the replicates `rows` with this status."""
-        self.status[rows] = status
+    def end(self, replicates: np.ndarray, status: str) -> None:
+        """End these replicates with this status."""
+        self.status[replicates] = status
 
-    def keep(self, rows: np.ndarray, is_kept: np.ndarray, otherwise: str) -> np.ndarray:
-        """Return those of `rows` (R',) for which `is_kept` (R',) is True; end the others with the status
-        `otherwise`."""
-        self.end(rows[~is_kept], otherwise)
-        return rows[is_kept]
+    def keep(self, replicates: np.ndarray, is_kept: np.ndarray, otherwise: str) -> np.ndarray:
+        """Return those of `replicates` for which `is_kept` (R',) is True; end the others with status `otherwise`."""
+        self.end(replicates[~is_kept], otherwise)
+        return replicates[is_kept]
 
-    def move(self, rows: np.ndarray, change: np.ndarray, kind: int) -> None:
-        """Move the replicates `rows` by `change` (R', d) in a step of this kind; end those that would diverge, without
+    def move(self, replicates: np.ndarray, change: np.ndarray, kind: int) -> None:
+        """Move these replicates by `change` (R', d) in a step of this kind; end those that would diverge, without
         moving them."""
-        new_x = self.x[rows] + change
+        new_x = self.x[replicates] + change
         is_finite = within_bounds(new_x)
-        self.x[rows[is_finite]] = new_x[is_finite]
-        self.released[KIND.name][rows] = kind
-        self.end(rows[~is_finite], "diverged")
+        self.x[replicates[is_finite]] = new_x[is_finite]
+        self.released[KIND.name][replicates] = kind
+        self.end(replicates[~is_finite], "diverged")
 
-    def stop(self, rows: np.ndarray) -> None:
-        """Stop the replicates `rows`, which have met the targets."""
-        self.released[KIND.name][rows] = STOP
-        self.end(rows, "converged")
+    def stop(self, replicates: np.ndarray) -> None:
+        """Stop these replicates, which have met the targets."""
+        self.released[KIND.name][replicates] = STOP
+        self.end(replicates, "converged")
 
     def snapshot(self, iteration: int, metrics: Sequence[Metric], charged: Mapping[str, np.ndarray]) -> Snapshot:
         """Return the snapshot of all replicates after an iteration, with the values of these metrics.
@@ -98,19 +97,19 @@ def within_bounds(values: np.ndarray) -> np.ndarray:
 
 
 class Releases(Protocol):
-    """Releases of a method for replicates `rows` (R',), and the payment for them."""
+    """Releases of a method, and the payment for them."""
 
-    def begin(self, t: int, rows: np.ndarray) -> None:
-        """Begin iteration t, from 1, for the replicates that take part in it."""
+    def begin(self, t: int, replicates: np.ndarray) -> None:
+        """Begin iteration t, from 1, for the replicates (R',) that take part in it."""
 
-    def payable(self, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
+    def payable(self, purpose: Purpose, replicates: np.ndarray) -> np.ndarray:
         """Return (R',) bool: True for a replicate whose budget can pay for a release for this purpose."""
 
-    def sample(self, rows: np.ndarray) -> batches.Batch | None:
+    def sample(self, replicates: np.ndarray) -> batches.Batch | None:
         """Return the batch of data rows on which the next query of these replicates must be computed; None for the
         whole table."""
 
-    def gaussian(self, query: releases.Query, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
+    def gaussian(self, query: releases.Query, purpose: Purpose, replicates: np.ndarray) -> np.ndarray:
         """Release the query, charging these replicates for the purpose; return its noisy values (R', ...)."""
 
     def charged(self) -> dict[str, np.ndarray]:
@@ -131,39 +130,39 @@ class SeparateReleases(Releases):
         self._spent = {purpose: np.zeros(mechanisms.replicates) for purpose in get_args(Purpose)}  # in ρ
         self._gradient_noise = np.full(mechanisms.replicates, np.nan)  # scale at the last gradient
 
-    def begin(self, t: int, rows: np.ndarray) -> None:
+    def begin(self, t: int, replicates: np.ndarray) -> None:
         self._phase = int(self._phases[t - 1])
 
-    def payable(self, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
-        can_pay = np.zeros(len(rows), dtype=bool)
-        for event, indices in self._events(purpose, rows):
-            can_pay[indices] = self._mechanisms.affordable(event)[rows[indices]]  # (R,) bool, at these replicates
+    def payable(self, purpose: Purpose, replicates: np.ndarray) -> np.ndarray:
+        can_pay = np.zeros(len(replicates), dtype=bool)
+        for event, indices in self._events(purpose, replicates):
+            can_pay[indices] = self._mechanisms.affordable(event)[replicates[indices]]  # (R,) bool, at these replicates
         return can_pay
 
-    def sample(self, rows: np.ndarray) -> None:
+    def sample(self, replicates: np.ndarray) -> None:
         return None
 
-    def gaussian(self, query: releases.Query, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
+    def gaussian(self, query: releases.Query, purpose: Purpose, replicates: np.ndarray) -> np.ndarray:
         noisy = np.empty_like(query.value)
-        for event, indices in self._events(purpose, rows):
+        for event, indices in self._events(purpose, replicates):
             part = _part(query, indices)
-            noisy[indices] = self._mechanisms.gaussian(part, event, rows[indices])
+            noisy[indices] = self._mechanisms.gaussian(part, event, replicates[indices])
             if purpose == "gradient":  # the scale at sensitivity 1, times the sensitivity at the point
-                self._gradient_noise[rows[indices]] = noise_scale(event, sensitivity=1.0) * part.sensitivity
-        self._charge(purpose, rows)
+                self._gradient_noise[replicates[indices]] = noise_scale(event, sensitivity=1.0) * part.sensitivity
+        self._charge(purpose, replicates)
         return noisy
 
-    def above_threshold(self, query: releases.Query, rows: np.ndarray) -> np.ndarray:
+    def above_threshold(self, query: releases.Query, replicates: np.ndarray) -> np.ndarray:
         """Release (R',) the index of the first of a query's values (R', k) that seems to reach 0, by the sparse vector
         technique; -1 where none does."""
-        index = np.empty(len(rows), dtype=int)
-        for event, indices in self._events("search", rows):
-            index[indices] = self._mechanisms.above_threshold(_part(query, indices), event, rows[indices])
-        self._charge("search", rows)
+        index = np.empty(len(replicates), dtype=int)
+        for event, indices in self._events("search", replicates):
+            index[indices] = self._mechanisms.above_threshold(_part(query, indices), event, replicates[indices])
+        self._charge("search", replicates)
         return index
 
     def products(
-        self, matrices: Callable[[np.ndarray], matrix_products.MatrixQuery], x: np.ndarray, rows: np.ndarray
+        self, matrices: Callable[[np.ndarray], matrix_products.MatrixQuery], x: np.ndarray, replicates: np.ndarray
     ) -> Callable[[np.ndarray], np.ndarray]:
         """Pay for a noisy matrix at each of the points x (R', d), such as a Hessian; return a function from directions
         (R', d) to the products (R', d) of the matrices with them.
@@ -171,10 +170,10 @@ class SeparateReleases(Releases):
         matrices : function from points to the query of their exact matrices, by products.
         """
         by_group = []  # replicates with the same event
-        for event, indices in self._events("hessian", rows):
-            group_products = self._mechanisms.matrix_products(matrices(x[indices]), event, rows[indices])
+        for event, indices in self._events("hessian", replicates):
+            group_products = self._mechanisms.matrix_products(matrices(x[indices]), event, replicates[indices])
             by_group.append((indices, group_products))
-        self._charge("hessian", rows)
+        self._charge("hessian", replicates)
 
         def times(directions: np.ndarray) -> np.ndarray:
             result = np.empty_like(directions)
@@ -184,34 +183,34 @@ class SeparateReleases(Releases):
 
         return times
 
-    def directions(self, d: int, rows: np.ndarray) -> np.ndarray:
+    def directions(self, d: int, replicates: np.ndarray) -> np.ndarray:
         """Draw (R', d) standard normal numbers from the public streams of these replicates; they do not depend on the
         data."""
-        samples = [self._mechanisms.public[r].standard_normal(d) for r in rows]
-        return np.array(samples).reshape(len(rows), d)  # also without rows
+        samples = [self._mechanisms.public[r].standard_normal(d) for r in replicates]
+        return np.array(samples).reshape(len(replicates), d)  # also for no replicates
 
-    def _events(self, purpose: Purpose, rows: np.ndarray) -> Iterator[tuple[events.Event, np.ndarray]]:
-        """Yield each event that pays for the release, with the indices in `rows` of the replicates for which it does.
+    def _events(self, purpose: Purpose, replicates: np.ndarray) -> Iterator[tuple[events.Event, np.ndarray]]:
+        """Yield each event that pays for the release, with the indices (into `replicates`) of those for which it does.
 
         It is one event for all, except where the second phase spends what the first did not use: that differs between
         replicates, by the number of optional releases that each has used.
         """
         event_of_all = self._terms.allowed.get(planning.release_name(purpose, self._phase))
         if event_of_all is not None:
-            yield event_of_all, np.arange(len(rows))
+            yield event_of_all, np.arange(len(replicates))
             return
-        used = self._used[rows]
+        used = self._used[replicates]
         for count in np.unique(used).tolist():
             yield self._terms.allowed[planning.release_name(purpose, self._phase, count)], np.flatnonzero(used == count)
 
-    def _charge(self, purpose: Purpose, rows: np.ndarray) -> None:
+    def _charge(self, purpose: Purpose, replicates: np.ndarray) -> None:
         """Add the price of a release, in ρ, to the charges of these replicates, and count it if it is an optional one
         of the first phase."""
         spent = self._spent[purpose]
-        for event, indices in self._events(purpose, rows):
-            spent[rows[indices]] += planning.in_rho(event, self._terms.currency)
+        for event, indices in self._events(purpose, replicates):
+            spent[replicates[indices]] += planning.in_rho(event, self._terms.currency)
         if self._phase == 0 and purpose != "gradient":
-            self._used[rows] += 1
+            self._used[replicates] += 1
 
     def charged(self) -> dict[str, np.ndarray]:
         curvature_tests = self._spent["hessian"] + self._spent["certificate"]
@@ -229,21 +228,21 @@ class BatchReleases(Releases):
         self._events, self._mechanisms = plan.events, mechanisms
         self._charged = np.zeros(mechanisms.replicates)  # number of iterations
 
-    def begin(self, t: int, rows: np.ndarray) -> None:
-        self._batch, self._rows = self._mechanisms.batch(self._events[t - 1], rows), rows
-        self._charged[rows] = t
+    def begin(self, t: int, replicates: np.ndarray) -> None:
+        self._batch, self._replicates = self._mechanisms.batch(self._events[t - 1], replicates), replicates
+        self._charged[replicates] = t
 
-    def payable(self, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
-        return np.ones(len(rows), dtype=bool)
+    def payable(self, purpose: Purpose, replicates: np.ndarray) -> np.ndarray:
+        return np.ones(len(replicates), dtype=bool)
 
-    def sample(self, rows: np.ndarray) -> batches.Batch:
-        if len(rows) < len(self._rows):  # within an iteration replicates only drop out
-            indices = np.searchsorted(self._rows, rows)  # of `rows` in the old ones; both ascend
-            self._batch, self._rows = self._batch.part(indices), rows
+    def sample(self, replicates: np.ndarray) -> batches.Batch:
+        if len(replicates) < len(self._replicates):  # within an iteration replicates only drop out
+            indices = np.searchsorted(self._replicates, replicates)  # of `replicates` in the old ones; both ascend
+            self._batch, self._replicates = self._batch.part(indices), replicates
         return self._batch
 
-    def gaussian(self, query: releases.Query, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
-        return self._batch.gaussian(query)  # for the replicates of the last `sample`, which are `rows`
+    def gaussian(self, query: releases.Query, purpose: Purpose, replicates: np.ndarray) -> np.ndarray:
+        return self._batch.gaussian(query)  # `replicates` are those of the last `sample`
 
     def charged(self) -> dict[str, np.ndarray]:
         return {"iterations_charged": self._charged.copy()}

@@ -2,8 +2,8 @@
 
 With many columns the test takes a few products with a noisy Hessian instead of all its entries.
 
-A run has R replicates. Arguments `rows` (R',) are the numbers of those concerned, ascending; other arguments with the
-leading axis R' belong to them in this order. A replicate that cannot pay for a release, or diverges, ends.
+A run has R replicates. Arguments `replicates` (R',) are the numbers of those concerned, ascending; other arguments with
+the leading axis R' belong to them in this order. A replicate that cannot pay for a release, or diverges, ends.
 """
 
 from collections import Counter
@@ -44,27 +44,27 @@ class NoisyDerivatives:
     shape: Shape
     at_state: bool
 
-    def gradient(self, state: State, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Release the gradients at the points of the replicates `rows`.
+    def gradient(self, state: State, replicates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Release the gradients at the points of these replicates.
 
-        Return those of `rows` that go on, and their noisy gradients (R', d).
+        Return those that go on, and their noisy gradients (R', d).
         """
-        rows = state.keep(rows, self.releases.payable("gradient", rows), otherwise="budget")
-        x = state.x[rows]
-        query = self.problem.mean_gradient(x, batch=self.releases.sample(rows), at_state=self.at_state)
-        noisy = self.releases.gaussian(query, "gradient", rows) + self.problem.regulariser_gradient(x)
+        replicates = state.keep(replicates, self.releases.payable("gradient", replicates), otherwise="budget")
+        x = state.x[replicates]
+        query = self.problem.mean_gradient(x, batch=self.releases.sample(replicates), at_state=self.at_state)
+        noisy = self.releases.gaussian(query, "gradient", replicates) + self.problem.regulariser_gradient(x)
         is_finite = within_bounds(noisy)
         with np.errstate(over="ignore"):  # a diverging gradient's norm may be infinite
-            state.released[NOISY_GRADIENT.name][rows] = np.linalg.norm(noisy, axis=1)
-        return state.keep(rows, is_finite, otherwise="diverged"), noisy[is_finite]
+            state.released[NOISY_GRADIENT.name][replicates] = np.linalg.norm(noisy, axis=1)
+        return state.keep(replicates, is_finite, otherwise="diverged"), noisy[is_finite]
 
-    def hessian(self, state: State, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Release the Hessians at the points of the replicates `rows`.
+    def hessian(self, state: State, replicates: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Release the Hessians at the points of these replicates.
 
-        Return the R'' of `rows` that go on; (R',) bool, True at those in `rows`; and their noisy Hessians (R'', d, d).
+        Return the R'' of them that go on; (R',) bool, True at those; and their noisy Hessians (R'', d, d).
         """
-        goes_on = self.releases.payable("hessian", rows)
-        paying = state.keep(rows, goes_on, otherwise="budget")
+        goes_on = self.releases.payable("hessian", replicates)
+        paying = state.keep(replicates, goes_on, otherwise="budget")
         x, d = state.x[paying], state.x.shape[1]
         if not len(paying):  # a query needs a replicate at least
             return paying, goes_on, np.empty((0, d, d))
@@ -94,13 +94,13 @@ class Certificate:
     failure: float
     counts: Counter[int] = field(default_factory=Counter)
 
-    def levels(self, iteration: int, rows: np.ndarray) -> np.ndarray:
-        """Count one more test of the replicates `rows`, and return (R',) the levels that their noisy λ_min must reach.
+    def levels(self, iteration: int, replicates: np.ndarray) -> np.ndarray:
+        """Count one more test of these replicates, and return (R',) the levels that their noisy λ_min must reach.
 
         If λ_min is below -target, the noise reaches such a level with the probability that this test may use at most.
         """
-        self.counts.update(rows.tolist())
-        k = np.array([self.counts[r] for r in rows.tolist()], dtype=float)
+        self.counts.update(replicates.tolist())
+        k = np.array([self.counts[r] for r in replicates.tolist()], dtype=float)
         quantiles = -ndtri(self.failure / (k * (k + 1)))  # a standard normal number is above one with this probability
         return self.noise[iteration - 1] * quantiles - self.target
 
@@ -118,52 +118,52 @@ class CurvatureTest:
     certificate: Certificate | None = None
 
     def stop_passing(
-        self, state: State, rows: np.ndarray, gradients: np.ndarray
+        self, state: State, replicates: np.ndarray, gradients: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Stop those of `rows` that pass the test; return the others with their negative curvature.
+        """Stop those of `replicates` that pass the test; return the others with their negative curvature.
 
         Return (R'',) the others; (R'',) the size |λ̃| of their smallest eigenvalue λ̃ < 0; and (R'', d) a unit vector
         of this curvature, along which f does not rise to first order by the noisy gradients.
 
-        gradients : (R', d) the noisy gradients of `rows`.
+        gradients : (R', d) the noisy gradients of `replicates`.
         """
         if self.certificate is not None:
             releases, problem = self.derivatives.releases, self.derivatives.problem
-            can_pay = releases.payable("certificate", rows)
-            rows, gradients = state.keep(rows, can_pay, otherwise="budget"), gradients[can_pay]
-            if len(rows):  # a query needs a replicate at least
-                query = problem.smallest_eigenvalue(state.x[rows])
-                noisy = releases.gaussian(query, "certificate", rows)[:, 0]  # from (R', 1)
-                state.released[NOISY_CURVATURE.name][rows] = noisy
-                is_certified = noisy >= self.certificate.levels(state.iteration, rows)
-                state.stop(rows[is_certified])
-                rows, gradients = rows[~is_certified], gradients[~is_certified]
-        rows, values, directions = self._lowest(state, rows, gradients)
-        state.released[NOISY_CURVATURE.name][rows] = values
+            can_pay = releases.payable("certificate", replicates)
+            replicates, gradients = state.keep(replicates, can_pay, otherwise="budget"), gradients[can_pay]
+            if len(replicates):  # a query needs a replicate at least
+                query = problem.smallest_eigenvalue(state.x[replicates])
+                noisy = releases.gaussian(query, "certificate", replicates)[:, 0]  # from (R', 1)
+                state.released[NOISY_CURVATURE.name][replicates] = noisy
+                is_certified = noisy >= self.certificate.levels(state.iteration, replicates)
+                state.stop(replicates[is_certified])
+                replicates, gradients = replicates[~is_certified], gradients[~is_certified]
+        replicates, values, directions = self._lowest(state, replicates, gradients)
+        state.released[NOISY_CURVATURE.name][replicates] = values
         is_flat = values >= -self.tolerance
-        state.stop(rows[is_flat])
-        return rows[~is_flat], -values[~is_flat], directions[~is_flat]
+        state.stop(replicates[is_flat])
+        return replicates[~is_flat], -values[~is_flat], directions[~is_flat]
 
     def _lowest(
-        self, state: State, rows: np.ndarray, gradients: np.ndarray
+        self, state: State, replicates: np.ndarray, gradients: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Release the Hessians of `rows`; return the R'' of these that go on, the smallest eigenvalue of each noisy
-        Hessian (R'',), and its unit eigenvector (R'', d), which does not point uphill."""
-        rows, goes_on, matrices = self.derivatives.hessian(state, rows)
+        """Release the Hessians of these replicates; return the R'' of them that go on, the smallest eigenvalue of each
+        noisy Hessian (R'',), and its unit eigenvector (R'', d), which does not point uphill."""
+        replicates, goes_on, matrices = self.derivatives.hessian(state, replicates)
         seconds = 2 * eigenvalue_seconds(matrices.shape[-1])  # for a replicate; with eigenvectors twice as long
         pairs = compute_in_slices(eigenpairs, seconds, matrices, gradients[goes_on])
-        return rows, pairs[:, 0], pairs[:, 1:]
+        return replicates, pairs[:, 0], pairs[:, 1:]
 
 
 class NoCurvatureTest:
     """Curvature test that every replicate passes: for methods that look at gradients only."""
 
     def stop_passing(
-        self, state: State, rows: np.ndarray, gradients: np.ndarray
+        self, state: State, replicates: np.ndarray, gradients: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Stop all of `rows`; return those that fail, their curvatures and directions: three empty arrays."""
-        state.stop(rows)
-        return rows[:0], np.empty(0), gradients[:0]
+        """Stop all of `replicates`; return those that fail, their curvatures and directions: three empty arrays."""
+        state.stop(replicates)
+        return replicates[:0], np.empty(0), gradients[:0]
 
 
 def eigenpairs(matrices: np.ndarray, gradients: np.ndarray) -> np.ndarray:
@@ -174,12 +174,12 @@ def eigenpairs(matrices: np.ndarray, gradients: np.ndarray) -> np.ndarray:
 
 
 class StepRule(Protocol):
-    """Rule for the length of a step. `rows` (R',) are the replicates that step; there may be none."""
+    """Rule for the length of a step. `replicates` are those that step; there may be none."""
 
-    def gradient_step(self, state: State, rows: np.ndarray, noisy: np.ndarray) -> None:
+    def gradient_step(self, state: State, replicates: np.ndarray, noisy: np.ndarray) -> None:
         """Step against the noisy gradients `noisy` (R', d)."""
 
-    def curvature_step(self, state: State, rows: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
+    def curvature_step(self, state: State, replicates: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
         """Step along the unit vectors `direction` (R', d), along which the curvature is -size, size (R',) positive."""
 
 
@@ -191,11 +191,11 @@ class ShortSteps(StepRule):
 
     analysis: Analysis
 
-    def gradient_step(self, state: State, rows: np.ndarray, noisy: np.ndarray) -> None:
-        state.move(rows, -noisy / self.analysis.smoothness, GRADIENT)
+    def gradient_step(self, state: State, replicates: np.ndarray, noisy: np.ndarray) -> None:
+        state.move(replicates, -noisy / self.analysis.smoothness, GRADIENT)
 
-    def curvature_step(self, state: State, rows: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
-        state.move(rows, (2 * size / self.analysis.hessian_lipschitz)[:, None] * direction, CURVATURE)
+    def curvature_step(self, state: State, replicates: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
+        state.move(replicates, (2 * size / self.analysis.hessian_lipschitz)[:, None] * direction, CURVATURE)
 
 
 @dataclass(frozen=True)
@@ -210,23 +210,23 @@ class Backtracking(StepRule):
     problem: NonconvexRisk
     releases: SeparateReleases
 
-    def gradient_step(self, state: State, rows: np.ndarray, noisy: np.ndarray) -> None:
-        steps = np.tile(self.search.gradient_steps, (len(rows), 1))
+    def gradient_step(self, state: State, replicates: np.ndarray, noisy: np.ndarray) -> None:
+        steps = np.tile(self.search.gradient_steps, (len(replicates), 1))
         decrease_per_step = self.search.ladder.c_g * (noisy * noisy).sum(axis=1, keepdims=True)  # c_g ‖g̃‖²
         decreases = np.tile(decrease_per_step, steps.shape[1])
-        fallback = np.full(len(rows), self.search.gradient_fallback)
-        self._step(state, rows, -noisy, steps, decreases, fallback, GRADIENT)
+        fallback = np.full(len(replicates), self.search.gradient_fallback)
+        self._step(state, replicates, -noisy, steps, decreases, fallback, GRADIENT)
 
-    def curvature_step(self, state: State, rows: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
+    def curvature_step(self, state: State, replicates: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
         steps = size[:, None] * self.search.curvature_steps
         decreases = self.search.ladder.c_h / 2 * steps * size[:, None]  # c_H step |λ̃|/2
         fallback = size * self.search.curvature_fallback
-        self._step(state, rows, direction, steps, decreases, fallback, CURVATURE)
+        self._step(state, replicates, direction, steps, decreases, fallback, CURVATURE)
 
     def _step(
         self,
         state: State,
-        rows: np.ndarray,
+        replicates: np.ndarray,
         direction: np.ndarray,
         steps: np.ndarray,
         decreases: np.ndarray,
@@ -238,15 +238,16 @@ class Backtracking(StepRule):
         direction : (R', d). steps : (R', k) candidates, the longest first. decreases : (R', k) decrease of f per length
         of step that is asked of each, (f(x) - f(x + step · direction))/step. fallback : (R',). kind : of the step.
         """
-        can_pay = self.releases.payable("search", rows)
-        rows = state.keep(rows, can_pay, otherwise="budget")
-        if not len(rows):  # a query needs a replicate at least
+        can_pay = self.releases.payable("search", replicates)
+        replicates = state.keep(replicates, can_pay, otherwise="budget")
+        if not len(replicates):  # a query needs a replicate at least
             return
         direction, steps, decreases, fallback = (part[can_pay] for part in (direction, steps, decreases, fallback))
-        query = self.problem.decrease(state.x[rows], direction, steps)  # per length of step
-        index = self.releases.above_threshold(query._replace(value=query.value - decreases), rows)  # -1: no step does
-        step = np.where(index >= 0, steps[np.arange(len(rows)), index], fallback)
-        state.move(rows, step[:, None] * direction, kind)
+        query = self.problem.decrease(state.x[replicates], direction, steps)  # per length of step
+        query = query._replace(value=query.value - decreases)
+        index = self.releases.above_threshold(query, replicates)  # -1: no step does
+        step = np.where(index >= 0, steps[np.arange(len(replicates)), index], fallback)
+        state.move(replicates, step[:, None] * direction, kind)
 
 
 USUAL_PRODUCTS = 40
@@ -279,15 +280,15 @@ class KrylovTest(CurvatureTest):
     failure: float = 1e-6
 
     def _lowest(
-        self, state: State, rows: np.ndarray, gradients: np.ndarray
+        self, state: State, replicates: np.ndarray, gradients: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Pay for the noisy Hessians of `rows`; return the R'' of these that go on, a value (R'',) that is below
-        -tolerance only where the products show such a curvature, and a unit vector (R'', d) of it that does not point
-        uphill."""
+        """Pay for the noisy Hessians of these replicates; return the R'' of them that go on, a value (R'',) that is
+        below -tolerance only where the products show such a curvature, and a unit vector (R'', d) of it that does not
+        point uphill."""
         releases, problem = self.derivatives.releases, self.derivatives.problem
         assert isinstance(releases, SeparateReleases)
-        can_pay = releases.payable("hessian", rows)
-        paying, gradients = state.keep(rows, can_pay, otherwise="budget"), gradients[can_pay]
+        can_pay = releases.payable("hessian", replicates)
+        paying, gradients = state.keep(replicates, can_pay, otherwise="budget"), gradients[can_pay]
         x = state.x[paying]
         if not len(paying):  # a query needs a replicate at least
             return paying, np.empty(0), x  # all empty

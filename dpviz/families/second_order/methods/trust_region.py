@@ -214,23 +214,23 @@ class TrustRegion(NonconvexMethod):
             steps, multipliers = trust_region_step(values, vectors, gradients, radius)
             return np.column_stack([values[:, 0], multipliers, steps])
 
-        def move(state: State, rows: np.ndarray) -> None:
-            """Move the replicates `rows` (R',) by one iteration, and stop those that meet a stopping rule."""
-            rows, gradients = derivatives.gradient(state, rows)
-            rows, goes_on, matrices = derivatives.hessian(state, rows)  # goes_on: which of the old `rows` these are
+        def move(state: State, replicates: np.ndarray) -> None:
+            """Move these replicates (R',) by one iteration, and stop those that meet a stopping rule."""
+            replicates, gradients = derivatives.gradient(state, replicates)
+            replicates, goes_on, matrices = derivatives.hessian(state, replicates)  # goes_on: which of the old ones
             seconds = 3 * eigenvalue_seconds(problem.facts.d)  # with eigenvectors twice as long, and the step
             solution = compute_in_slices(solve, seconds, matrices, gradients[goes_on])
             eigenvalues, multipliers, steps = solution[:, 0], solution[:, 1], solution[:, 2:]
-            state.released[NOISY_CURVATURE.name][rows] = eigenvalues
+            state.released[NOISY_CURVATURE.name][replicates] = eigenvalues
             if self.test_before:
-                is_short = state.released[NOISY_GRADIENT.name][rows] <= analysis.gradient_tolerance
+                is_short = state.released[NOISY_GRADIENT.name][replicates] <= analysis.gradient_tolerance
                 meets_targets = is_short & (eigenvalues >= -analysis.curvature_tolerance)
-                state.stop(rows[meets_targets])
-                rows, multipliers, steps = (part[~meets_targets] for part in (rows, multipliers, steps))
-            state.move(rows, steps, TRUST_REGION)
-            has_moved = state.status[rows] == "running"  # else it was ended: the step would have diverged
+                state.stop(replicates[meets_targets])
+                replicates, multipliers, steps = (part[~meets_targets] for part in (replicates, multipliers, steps))
+            state.move(replicates, steps, TRUST_REGION)
+            has_moved = state.status[replicates] == "running"  # else it was ended: the step would have diverged
             meets_rule = (multipliers <= stopping_multiplier) & has_moved
-            state.stop(rows[meets_rule])
+            state.stop(replicates[meets_rule])
 
         return move
 
