@@ -187,7 +187,10 @@ def audit(
     cases = [case for case in all_cases if type(case.algorithm) is method_class]
     name = method_class.__name__
     if not cases:
-        raise UserError(f"There is no audit of {name}. `dpviz.families.audits()` has those that there are.")
+        raise UserError(
+            f"There is no audit of {name}. Give `neighbours`, such as those of dpviz.extend.neighbours; without them, "
+            "`dpviz.families.audits()` has the audits that there are."
+        )
     claimed = cases[0].budgets[0] if budget is None else budget
     for_this_kind = [case for case in cases if any(type(claimed) is type(option) for option in case.budgets)]
     # The worst known case of a method comes first. Where none is for this kind of budget, `Audit` refuses it.

@@ -483,7 +483,8 @@ def _mistakes_in_words(error: ValidationError, cls: type[Specification]) -> Iter
                 remedy = f" Write {value.__name__}()."
             elif name == "data" and not isinstance(value, Specification):
                 remedy = " Declare a table of your own by dpviz.table."
-            yield f"{subject} must be {expected}, not {value_in_words(value)}.{remedy}"
+            in_words = f"one of {len(value)}" if "actual_length" in context else value_in_words(value)
+            yield f"{subject} must be {expected}, not {in_words}.{remedy}"
         else:
             message = item["msg"].removeprefix("Value error, ")
             yield f"{name or getattr(cls, 'title', '') or cls.__name__}: {message}{got}."

@@ -368,6 +368,7 @@ MISTAKES: Mapping[str, str] = {
     "dpviz.calibrate_laplace(dpviz.PureDP(1), -np.ones(2), m=1, n=1)": "weights",
     "dpviz.convert(dpviz.PureDP(1), 'delta')": "delta",
     "dpviz.convert('pure')": "delta",
+    "dpviz.presets('Start here')": "presets",
     "dpviz.convert(dpviz.PureDP(1), delta=2)": "delta 2",
     "dpviz.tightest([], 1e-6, precision='high')": "precision high",
     "dpviz.audit('DP-GD')": "method DP-GD",

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpviz.arguments import ByName
+from dpviz.arguments import ByName, checked
 from dpviz.experiments.preset import Preset
 
 if TYPE_CHECKING:  # a plan needs no audits
@@ -22,6 +22,7 @@ def load_all() -> None:
         importlib.import_module(f"{__name__}.{module.name}")
 
 
+@checked
 def presets() -> Mapping[str, tuple[Preset, ...]]:
     """Return the named experiments of every family that has any.
 

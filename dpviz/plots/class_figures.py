@@ -119,7 +119,8 @@ def scores(counts: np.ndarray, marked: Mapping[str, float]) -> go.Figure:
 
 def _rows(traces: Sequence[Mapping[str, Any]], names: Sequence[str], axes: Axes) -> go.Figure:
     """Return a figure with a named row for each integer height, the first at the top."""
-    layout = style.layout(axes, height=ROW * len(names) + _EDGES)
+    # Higher, the twelve bins of a number would not be seen together on a projector.
+    layout = style.layout(axes, height=ROW * min(len(names), 5) + _EDGES)
     layout["yaxis"] = {"range": [len(names) - 0.5, -0.5], "tickmode": "array", "tickvals": list(range(len(names)))}
     layout["yaxis"] |= {"ticktext": list(names), "automargin": True, "zeroline": False, "showgrid": False}
     layout["hovermode"] = "closest"

@@ -60,6 +60,7 @@ class Hall:
             "headers": raw,
             "query_string": b"",
             "client": ["me", 1],
+            "app": self,  # as Starlette adds it
         }
 
     async def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, Headers, bytes]:

@@ -694,9 +694,9 @@ def _odds(current: Room) -> None:
         marks = {"best attacker": local.ROUNDS * best, "bound": local.ROUNDS * bound}
         charts.show_figure(class_figures.scores(counts, marks), "class_scores", "Right guesses of each phone")
         st.caption(
-            f"{len(scores)} phones, {local.ROUNDS} rounds each: chance alone moves the mean of such a class by about "
-            f"{short(100 * error)} points (one standard error of best attackers). Bounds hold on average: a class, and "
-            "all the more a single phone, may be luckier."
+            f"{len(scores)} phone{'s' if len(scores) != 1 else ''}, {local.ROUNDS} rounds each: chance alone moves the "
+            f"mean of such a class by about {short(100 * error)} points (one standard error of best attackers). Bounds "
+            "hold on average: a class, and all the more a single phone, may be luckier."
         )
     else:
         st.markdown("No phone has finished its rounds.")

@@ -124,7 +124,9 @@ class Phones:
         prefix = _base() + PATH
         if scope["type"] == "http" and (path == prefix or path.startswith(f"{prefix}/")):
             below = path.removeprefix(prefix).rstrip("/") or "/"
-            await self._router({**scope, "path": below, "root_path": ""}, receive, send)
+            # Without an app in the scope, the router itself answers what it does not have, in place of an exception.
+            inner = {name: value for name, value in scope.items() if name != "app"}
+            await self._router({**inner, "path": below, "root_path": ""}, receive, send)
         else:
             await self._app(scope, receive, send)
 
