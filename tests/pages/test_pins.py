@@ -67,7 +67,7 @@ def test_a_pinned_run_of_any_family_is_a_ghost_in_the_next_picture_until_it_is_r
     assert "The same settings as now" in listed(app)[0] and app.button(key=f"{prefix}_pin").disabled
     run(app.number_input(key=f"{prefix}_replicates").set_value(1.0).run())
     assert pinned_overlay(app, prefix) and "Changed since the pin: Repeats R\\: 2 → 1." in listed(app)[0]
-    assert "Faint, to compare with: Pin 1." in text(app)
+    assert "Faint, to compare with: *Pin 1*." in text(app)
     remove = next(button.key for button in app.button if (button.key or "").endswith("_remove"))
     press(app, remove)
     assert not pinned_overlay(app, prefix) and not listed(app) and "pin" not in app.query_params

@@ -110,9 +110,10 @@ def to_html(charts: Sequence[Chart], settings: str) -> str:
 
 
 def bold(caption: str) -> str:
-    """Return a caption as HTML, in which **words** are bold and everything else is shown as it is."""
+    """Return a caption as HTML, in which **words** are bold, *words* in italics, and everything else is as it is."""
     literal = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", caption)  # without the backslashes of Markdown
-    return re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", html.escape(literal))
+    with_bold = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", html.escape(literal))
+    return re.sub(r"(?<!\w)\*([^*]+)\*", r"<em>\1</em>", with_bold)  # not the star of "F*"
 
 
 def on_white(figure: go.Figure) -> go.Figure:

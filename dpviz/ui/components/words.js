@@ -7,7 +7,7 @@ const WHERE = '[data-testid="stMain"], [data-testid="stSidebarUserContent"]';
 // What is pressed for another reason, written by the visitor, drawn, or the list of all terms itself.
 const NOT = `button, a, input, textarea, select, svg, code, pre, summary, canvas, .katex, [role="tab"], [role="option"],
   [role="radiogroup"] label, [data-testid="stCheckbox"], [data-testid="stTooltipIcon"], .st-key-glossary, .dpviz-plot,
-  [class*="_pinned_"] strong`;
+  [class*="_pinned_"] strong, em`;
 const HEADING = /^H[1-4]$/;
 const MARKED = `::highlight(${NAME}) { text-decoration: underline dotted; text-decoration-thickness: 1px; }
   :root.${NAME} :hover { cursor: help; }`;

@@ -127,10 +127,10 @@ def with_pins(panel: Panel, draw: Draw, preset: Preset | None = None) -> Draw:
             if fits_contours and pinned_overlay.same_axes(chart.figure, pinned.picture):
                 fitting.append((pinned.pin.name, pinned.picture))
             else:
-                other_names.append(escape_name(pinned.pin.name))
+                other_names.append(f"*{escape_name(pinned.pin.name)}*")
         figure = pinned_overlay.with_pinned(chart.figure, fitting)
         has_pinned_lines = len(figure.data) > len(chart.figure.data)
-        names = ", ".join(escape_name(name) for name, _ in fitting)
+        names = ", ".join(f"*{escape_name(name)}*" for name, _ in fitting)  # in italics `words.js` explains no term
         sentences = [texts.PINNED.format(names=names)] if has_pinned_lines else []
         if other_names:
             sentences.append(f"Pinned, and not drawn here: {', '.join(other_names)}.")
