@@ -307,10 +307,9 @@ class Gibo(Descent):
 
     def batches(self, facts: TuningFacts) -> BatchRule:
         """Return the rule that chooses the points of every step, for a problem with these facts."""
-        if self.surrogate.relative_noise is None:  # as the problem declares
+        variance, minimum = self.surrogate.relative_noise, 1e-10  # the field's own limits are 1e-10 and 100
+        if variance is None:  # as the problem declares
             variance, minimum = facts.observation_sd**2, MIN_NOISE
-        else:
-            variance, minimum = self.surrogate.relative_noise, 1e-10  # the field's own limits are 1e-10 and 100
         noise = min(100.0, max(minimum, variance * self.noise_factor**2))
         surrogate = self.surrogate.replaced(relative_noise=noise)
         return BatchRule(surrogate, self.placing, *facts.box, self.bias_level, self.batch_size)
