@@ -150,7 +150,8 @@ def _fits(value: Any, hint: Any) -> bool:
     if kind is int:
         return isinstance(value, int | np.integer) and not isinstance(value, bool)
     if kind is float:
-        return (_fits(value, int) or isinstance(value, float | np.floating)) and _finite(value)
+        is_number = isinstance(value, int | np.integer | float | np.floating) and not isinstance(value, bool)
+        return is_number and _finite(value)
     if kind is bool:
         return isinstance(value, bool | np.bool_)
     if kind is Any or not isinstance(kind, type):  # any value, or one of a type variable

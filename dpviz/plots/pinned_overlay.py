@@ -94,11 +94,9 @@ def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, PinnedPicture]]) 
         return figure
     result = go.Figure(figure)
     has_labels = any(shape.name == NAME for shape in figure.layout.shapes)  # at the ends of its lines
-    figure_count, new_in_legend = len(result.data), 0
-    for name, line in pinned_lines:
-        in_legend = not figure_methods.intersection(line.names)
-        result.add_trace(_trace(name, line, in_legend))
-        new_in_legend += in_legend
+    figure_count = len(result.data)
+    in_legend = [not figure_methods.intersection(line.names) for _, line in pinned_lines]
+    result.add_traces([_trace(*named_line, legend) for named_line, legend in zip(pinned_lines, in_legend, strict=True)])
     result.update_layout({HIDDEN_LEGEND: {"visible": False}})
     # Pinned lines are beneath the figure's lines, and above its contours, which are the first traces.
     contour_count = sum(trace.type == "contour" for trace in result.data)
@@ -109,7 +107,7 @@ def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, PinnedPicture]]) 
         if has_labels:
             _label(result, pinned_lines, y_range)
         elif result.layout.showlegend:  # with their names, two in a row of 20 pixels
-            result.layout.height += 20 * math.ceil(new_in_legend / 2)
+            result.layout.height += 20 * math.ceil(sum(in_legend) / 2)
     if any(picture.not_private for _, picture in matches):  # a mark that names curves would be incomplete now
         other_notes = (note for note in result.layout.annotations if note.name != "not private")
         marks = style.layout(Axes("", ""), not_private=True)["annotations"]  # the mark alone

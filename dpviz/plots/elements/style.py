@@ -130,7 +130,6 @@ def layout(
     legend_entries : number of entries in the legend; there is none for fewer than two. Many entries make the figure
         higher, but not the axes smaller. height : pixels without these.
     """
-    mark_lines = wrap(mark_text(not_private), FRAME_LETTERS)
     legend_rows = -(-legend_entries // 3)  # rounded up: three entries fit a row of a chart in one of two columns
     y_axis = axis(axes.y, axes.log_y, opening)
     if axes.from_zero:
@@ -140,7 +139,7 @@ def layout(
         "margin": {"l": 48, "r": 16, "t": top_margin(notes, axes.y), "b": BOTTOM},
         "annotations": [
             *([_NOTE | {"text": "<br>".join(notes)}] if notes else []),
-            *([_NOT_PRIVATE | {"text": "<br>".join(mark_lines)}] if not_private else []),
+            *([_mark(not_private)] if not_private else []),
         ],
         "shapes": [],
         "hovermode": "x unified",
@@ -176,13 +175,17 @@ def mark_text(not_private: bool | str) -> str:
     return f"◉ {not_private}" if isinstance(not_private, str) else "◉ not private: reads the raw data"
 
 
+def _mark(not_private: bool | str) -> dict[str, Any]:
+    """Return the mark as an annotation, in lines that fit the frame."""
+    return _NOT_PRIVATE | {"text": "<br>".join(wrap(mark_text(not_private), FRAME_LETTERS))}
+
+
 def say_condition(figure: go.Figure, condition: str) -> None:
     """Write into the frame of a figure, in place, that its curves are private only on a condition, a `Privacy` such as
     "private if known beforehand", unless a text there says so already."""
     texts = [(note.text or "").replace("<br>", " ") for note in figure.layout.annotations]  # without their line breaks
     if not any(condition in text for text in texts):
-        lines = wrap(mark_text(condition), FRAME_LETTERS)
-        figure.add_annotation(_NOT_PRIVATE | {"text": "<br>".join(lines)})
+        figure.add_annotation(_mark(condition))
 
 
 def top_margin(notes: Sequence[str], title: str = "") -> int:
