@@ -161,7 +161,7 @@ class Specification(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     kind: ClassVar[str] = ""
-    short_forms: ClassVar[tuple[str, ...]] = ()  # names that a constructor takes in place of fields
+    short_forms: ClassVar[Mapping[str, str]] = {}  # names that a constructor takes, each with the field it replaces
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -283,7 +283,8 @@ class Specification(BaseModel):
 
     def replaced(self, **changes: Any) -> Self:
         """Return a validated copy with some fields changed (pydantic's `model_copy` does not validate)."""
-        values = {name: getattr(self, name) for name in type(self).model_fields}
+        by_short_form = {self.short_forms[name] for name in changes if name in self.short_forms}
+        values = {name: getattr(self, name) for name in type(self).model_fields if name not in by_short_form}
         return type(self)(**(values | changes))
 
     def adopting(self, settings: Mapping[str, Any]) -> Self:
@@ -481,8 +482,9 @@ def _mistakes_in_words(error: ValidationError, cls: type[Specification]) -> Iter
             remedy = ""
             if isinstance(value, type):
                 remedy = f" Write {value.__name__}()."
-            elif name == "data" and not isinstance(value, Specification):
-                remedy = " Declare a table of your own by dpviz.table."
+            elif name == "data":
+                call = getattr(cls.model_fields["data"].annotation, "declared_by", "dpviz.table(…)")
+                remedy = f" Declare a table of your own by {call}."
             in_words = f"one of {len(value)}" if "actual_length" in context else value_in_words(value)
             yield f"{subject} must be {expected}, not {in_words}.{remedy}"
         else:

@@ -338,6 +338,10 @@ def test_noise_that_hides_nothing_has_no_finite_epsilon() -> None:
             assert dpviz.epsilon(event, 1e-6) == math.inf, event
 
 
+def test_an_experiment_takes_a_budget_in_short_in_place_of_its_own() -> None:
+    assert SMALL.replaced(mu=2) == SMALL.replaced(budget=dpviz.GaussianDP(2))
+
+
 def test_a_sweep_by_the_name_of_its_setting_is_that_by_its_fields() -> None:
     short = dpviz.Sweep(SMALL, epsilon=(2, 0.5))
     assert short == Sweep(experiment=SMALL, fields=("budget.epsilon",), values=(0.5, 2.0), metric="objective_gap")

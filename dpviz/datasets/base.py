@@ -58,6 +58,7 @@ class RowsSpecification(Specification, Generic[F, Loaded]):
 
     title: ClassVar[str] = ""
     public: ClassVar[bool] = False  # True for synthetic or published rows: curves computed from them may be shown
+    declared_by: ClassVar[str] = "dpviz.table(…, target=…)"  # the call that declares a user's rows of this kind
 
     @abstractmethod
     def facts(self) -> F:

@@ -94,6 +94,8 @@ class CategoricalTable:
 class CategoricalSpecification(RowsSpecification[CategoricalFacts, CategoricalTable]):
     """A source of a table of categories. Its raw rows are integer codes (n, columns): positions in the lists."""
 
+    declared_by: ClassVar[str] = "dpviz.table(…, categories=…)"
+
     def enforced(self, facts: CategoricalFacts, *rows: np.ndarray) -> CategoricalTable:
         """Return the table; a code outside its list becomes the list's last category."""
         (codes,) = rows

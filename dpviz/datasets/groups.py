@@ -99,6 +99,8 @@ class GroupedSpecification(RowsSpecification[GroupedFacts, GroupedDataset]):
     Its `raw_rows` are features (n, d), labels (n,), and the position of each row's group (n,) as a float.
     """
 
+    declared_by: ClassVar[str] = "dpviz.table(…, group=…)"
+
     def enforced(self, facts: GroupedFacts, *rows: np.ndarray) -> GroupedDataset:
         """Return the data set after all declared facts were enforced on features (n, d), labels (n,) and groups (n,).
 

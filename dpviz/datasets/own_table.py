@@ -216,7 +216,7 @@ def table(
     elif not isinstance(bounds, Mapping):
         bounds = dict.fromkeys(need_range, bounds)
     limits.check_choice(frame, target, columns=features, numeric=(), bounds={})
-    _check_ranges(need_range, bounds)
+    _check_ranges(need_range, bounds, number_target)
     declared: dict[str, Any] = {
         "target": target,
         "positive": None if positive is None else class_label(positive),
@@ -357,10 +357,12 @@ def _in_blocks(
     return upload.replaced(identity=new_identity(), n=n, ranges_costs=costs).carrying(file)
 
 
-def _check_ranges(names: Sequence[str], bounds: Bounds) -> None:
+def _check_ranges(names: Sequence[str], bounds: Bounds, target: str | None) -> None:
     """Raise UserError if a column of `names` has no usable range in `bounds`, or if a range is of no such column.
 
     All columns without a range are named at once, up to _LISTED, so that one correction is enough.
+
+    target : the one of `names` to predict, whose classes may lack their declaration rather than a range; None for none.
     """
     for name in names:
         if name in bounds and not is_range(*bounds[name]):
@@ -374,7 +376,8 @@ def _check_ranges(names: Sequence[str], bounds: Bounds) -> None:
         raise UserError(
             f"Declare them: bounds={{{missing[0]!r}: (lowest, highest), …}}, known without its rows. "
             f"Or buy them with a part of the budget: bounds=dpviz.private_bounds(data, [{names_in_call}], epsilon=…). "
-            f"Or leave columns out by features=[…]. Without a range: {listed}.",
+            f"Or leave columns out by features=[…]. Without a range: {listed}"
+            + ("; name a class of a target that has two: positive=…." if target in missing else "."),
             title=f"{len(missing)} column{'s need' if len(missing) > 1 else ' needs'} a range",
         )
     unused = [name for name in bounds if name not in names]

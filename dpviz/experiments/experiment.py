@@ -134,7 +134,7 @@ class Experiment(Displayed, Specification):
     """
 
     kind: ClassVar[str] = "experiments.experiment.experiment"
-    short_forms: ClassVar[tuple[str, ...]] = ("epsilon", "delta", "rho", "mu")
+    short_forms: ClassVar[Mapping[str, str]] = dict.fromkeys(("epsilon", "delta", "rho", "mu"), "budget")
     problem: ProblemSpecification
     arms: tuple[Arm, ...] = Field(min_length=1, max_length=16)
     budget: Budget = PureDP()
