@@ -153,6 +153,8 @@ def test_a_file_runs_by_click_protects_users_and_hides_what_reads_them(load: Loa
     app = run(app)
     alts = " ".join(charts(app))
     assert "Evaluations in a step" in alts and "Validation loss" not in alts and "Clipped" not in text(app)
+    assert "the way of the first, and the box" in alts  # the picture is of released settings, not of trainings
+    assert "No lower than where it started" not in text(app)
     assert "mean clipped gradient" not in lines(app, "Length of the mean gradient")
     assert "does the process see" not in text(app) and len(table(app, "from"))
     app.toggle(key="tuning_diagnostics").set_value(True).run()

@@ -442,6 +442,7 @@ def paths(
     facts: TuningFacts,
     pair: tuple[int, int],
     privacy: str = "",
+    height: int = style.HEIGHT,
 ) -> Chart:
     """Draw two of the settings, in their own units: a dot for every run of every method at its current iterate, the
     path of each method's first run, and the outline of the box.
@@ -453,7 +454,10 @@ def paths(
     is_log = [facts.logarithmic[j] for j in pair]
     x_title, y_title = (facts.names[j].capitalize() for j in pair)
     entries = max(2, len(arm_traces))  # at two and more there is a legend, which names a single method, too
-    layout = style.layout(Axes(x_title, y_title, log_x=is_log[0], log_y=is_log[1]), legend_entries=entries)
+    axes = Axes(x_title, y_title, log_x=is_log[0], log_y=is_log[1])
+    privacies = {label: arm_trace.privacy for label, arm_trace in arm_traces.items()}
+    mark = style.privacy_mark(privacies)
+    layout = style.layout(axes, not_private=mark, legend_entries=entries, height=height)
     traces: list[dict[str, Any]] = []
     for number, (label, arm_trace) in enumerate(arm_traces.items()):
         path = facts.settings_at(np.array(arm_trace.path["x"]))[:, pair]  # (t, 2) iterates of the first run
@@ -479,7 +483,7 @@ def paths(
         "Where did the settings go?",
         "Two settings: a dot for every run, the way of the first, and the box",
         f"A dot for every run, the way of the first one, and the edges of the box. {privacy}",
-        provenance=provenance(arm_trace.privacy for arm_trace in arm_traces.values()),
+        provenance=provenance(privacies.values()),
     )
 
 

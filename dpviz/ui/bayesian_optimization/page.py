@@ -17,12 +17,13 @@ from dpviz.experiments.summary import headline_result
 from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.families import bayesian_optimization
 from dpviz.families.bayesian_optimization import algorithms, figures, presets, texts
-from dpviz.families.bayesian_optimization.algorithms import BATCH_SIZE, TRAININGS, Gibo
+from dpviz.families.bayesian_optimization.algorithms import BATCH_SIZE, NOISY_NORM, TRAININGS, Gibo
 from dpviz.families.bayesian_optimization.forecast import Forecast, forecast
 from dpviz.families.bayesian_optimization.posterior_slice import POINTS, PosteriorSlice, slice_along
 from dpviz.numbers import short
 from dpviz.plots import clouds, plan_figures
 from dpviz.plots.clouds import Ground
+from dpviz.plots.elements import style
 from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.plots.elements.style import arm_styles
@@ -206,7 +207,7 @@ class TuningPage(FamilyPage):
 
     def curves(self, run: Run, diagnostics: bool, by_spent: bool = False) -> Chart | None:
         """Return the validation losses of all methods against their trainings; on a user's file without diagnostics the
-        usual curves of released values.
+        path of the released settings, or for a single setting the usual curves of a released value.
 
         by_spent : true for the privacy spent on the axis in place of the trainings.
         """
@@ -214,7 +215,8 @@ class TuningPage(FamilyPage):
             return None
         trace = run.job.trace.visible(diagnostics)
         if LOSS not in trace.metrics:
-            return hero.curves(run, diagnostics, max_private=len(presets.METHODS))
+            path = _path_chart(run, trace, (0, 1), height=hero.HEIGHT)
+            return path or hero.curves(run, diagnostics, NOISY_NORM.name, max_private=len(presets.METHODS))
         metric, axis_name = trace.metrics[LOSS], "trainings"
         draw = partial(figures.by_trainings, is_finished=run.job.state == "done", height=hero.HEIGHT)
         styles = arm_styles(run.experiment.arms)
@@ -244,8 +246,12 @@ class TuningPage(FamilyPage):
         """Return the final loss of the best method; its sentence names the trainings of a run of every method, and the
         simpler searches that end about as low as DP-GIBO, or lower."""
         headline, result = hero.lowest_headline(run, trace), headline_result(trace)
-        if headline is None or result is None or result.metric.name != LOSS:
+        if headline is None or result is None:
             return headline
+        if result.metric.name == TRAININGS.name:  # on a user's file, whose losses are hidden
+            counts = "".join(f"{label}: {short(count)}. " for label, count in result.others)
+            sentence = f"{counts}The settings that a run releases stand under **Results**."
+            return headline._replace(label=f"Trainings of {result.best}", sentence=sentence)
         ends = {result.best: result.end, **dict(result.others)}  # the final loss of each method, by label
         trainings = {label: trace.arm_traces[label].last(TRAININGS.name) for label in ends}  # (R,) of each method
         means = {label: short(float(counts.mean())) for label, counts in trainings.items() if len(counts)}
@@ -372,6 +378,23 @@ def _signal(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Charts:
 @st.fragment
 def _paths(panel: Panel, run: Run, trace: Trace) -> None:
     """Draw the path of the first run of each method in the plane of two settings that the visitor chooses."""
+    facts = facts_of(run)
+    if _path_chart(run, trace, (0, 1)) is None:
+        return
+    st.subheader("Where did the settings go?", anchor=False)
+    row = st.container(horizontal=True)
+    across = _setting_menu(row, panel, facts, "path_0", default=0, title="Across")
+    up = _setting_menu(row, panel, facts, "path_1", default=1, title="Up")
+    chart = _path_chart(run, trace, (across, up))
+    assert chart is not None  # as of the first two settings
+    charts.show_captioned(chart, panel.key("chart_paths"))
+
+
+def _path_chart(run: Run, trace: Trace, pair: tuple[int, int], height: int = style.HEIGHT) -> Chart | None:
+    """Return the path of the first run of each method in the plane of two settings, which are given by their indices.
+
+    Return None for a single setting, and before the first release.
+    """
     arm_traces: Mapping[str, ArmTrace] = {
         label: arm_trace
         for label, arm_trace in trace.arm_traces.items()
@@ -379,17 +402,12 @@ def _paths(panel: Panel, run: Run, trace: Trace) -> None:
     }
     facts, experiment = facts_of(run), run.experiment
     if not arm_traces or facts.d < 2:
-        return
-    st.subheader("Where did the settings go?", anchor=False)
-    row = st.container(horizontal=True)
-    across = _setting_menu(row, panel, facts, "path_0", default=0, title="Across")
-    up = _setting_menu(row, panel, facts, "path_1", default=1, title="Up")
+        return None
     is_private = [arm_trace.private for arm_trace in arm_traces.values()]
     privacy = explain.release_sentence(experiment, experiment.replicates, sum(is_private))
     if not all(is_private):
         privacy = f"{privacy} {explain.REFERENCES}"
-    chart = figures.paths(arm_traces, arm_styles(experiment.arms), facts, (across, up), privacy)
-    charts.show_captioned(chart, panel.key("chart_paths"))
+    return figures.paths(arm_traces, arm_styles(experiment.arms), facts, pair, privacy, height)
 
 
 def _setting_menu(
