@@ -107,7 +107,8 @@ def divide_rows(n: int, length: int, epochs: int, share: float | None, follows: 
     later one, as in `Layout`.
 
     length : T, steps of an epoch. share : of an epoch's rows, for its first step; None if all steps get the same
-        number. The rest is divided by T, not T - 1, and the first step gets what remains in addition.
+        number. The rest is divided by T, not T - 1, so that a half gives B₁ ≥ T B₂, as the paper has it; what remains
+        is the first step's, too.
     follows : True if batches follow the moves.
     Raises UserError if there are not enough rows.
     """
