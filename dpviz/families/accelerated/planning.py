@@ -237,15 +237,15 @@ def noise_note(method: Method, facts: SmoothFacts, plan: Plan, steps: theory.Ste
         return ()
     if plan.iterations == method.iterations and noiseless > HARDLY_BELOW * bound:  # by too few steps, not by noise
         return ()
-    rows = ""
+    about_rows = ""
     for factor in (4, 16, 64, 256):
         _horizons, bounds, _best = bound_by_horizon(method, replace(facts, n=factor * facts.n), plan.budget)
         if bounds.min() <= start / 2:
-            rows = f" With {factor} times as many rows it would be half of that at most; fewer features help."
+            about_rows = f" With {factor} times as many rows it would be half of that at most; fewer features help."
             break
     return (
         "Noise may hide everything: even after the best number of steps the error bound is "
-        f"{short_up(bound)}, and that of {about_start} is {short_up(start)}.{rows}",
+        f"{short_up(bound)}, and that of {about_start} is {short_up(start)}.{about_rows}",
     )
 
 

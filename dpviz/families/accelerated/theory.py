@@ -308,8 +308,8 @@ def sampled_split(log_weight: Floats, epsilon: float, ratio: float) -> Floats:
     def excess(log_multiplier: float) -> float:
         return float(np.log(split_at(log_multiplier).sum() / epsilon))
 
-    # The step with the largest weight, ln g = 0, gets at least the equal share and at most everything. That brackets
-    # the multiplier; the margin of 1e-9 allows for rounding.
+    # The step with the largest weight, ln g = 0, gets at least the equal share and at most everything. There
+    # `_log_marginal` of its u is ln(multiplier / 2), which so is bracketed; the margin of 1e-9 allows for rounding.
     u_of_everything, u_of_equal_share = (np.log1p(np.expm1(e) * ratio) for e in (epsilon, epsilon / log_g.size))
     low, high = float(_log_marginal(u_of_everything, ratio)), float(_log_marginal(u_of_equal_share, ratio))
     split = split_at(brentq(excess, low - 1e-9, high + 1e-9, xtol=1e-13))
@@ -319,8 +319,8 @@ def sampled_split(log_weight: Floats, epsilon: float, ratio: float) -> Floats:
 def _log_marginal(u: ArrayLike, ratio: float) -> Floats:
     """Return ln((1 + (ratio-1) exp(-u)) / u^3), which decreases in u.
 
-    Up to the factor 2 this is the rate at which 1/u^2 falls as the budget eps of a step grows, for u = ln(1 + ratio
-    (exp(eps) - 1)).
+    It is ln of half the rate at which 1/u^2 falls as the budget eps of a step grows, for u = ln(1 + ratio (exp(eps) -
+    1)).
     """
     return np.asarray(np.log1p((ratio - 1) * np.exp(-np.asarray(u))) - 3 * np.log(u))
 
