@@ -88,7 +88,7 @@ class Forecast:
         return "amber" if light == "green" and self.assumed else light
 
     @property
-    def practical(self) -> float | None:
+    def rows_practical(self) -> float | None:
         """Number of rows at which the noise is as large as the tolerance of its test, for the test with more noise;
         None with batches, whose noise does not fall with 1/n."""
         largest_ratio = max(self.stopping.gradient_ratio, self.stopping.hessian_ratio)
@@ -183,7 +183,7 @@ def budget_for(plan: Plan, factor: float) -> str:
     unit, control = currencies.UNITS[currency], statement.budget.controls()[0]  # the first control is of the amount
     larger_total = total * factor ** (2 / unit.power)  # ρ and μ² go with 1/noise²
     one_release = unit.event_of_cost(larger_total)  # that costs as much as the run
-    needed = statement.budget.spent((one_release,), statement.facts.released)
+    needed = statement.budget.spent((one_release,), statement.facts.released)  # in the unit of `control`
     assert control.high is not None
     return f"{control.symbol} = {short_up(needed)}" if needed <= control.high else ""
 
