@@ -202,7 +202,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
             yield Snapshot(
                 t,
                 {"x": x},
-                {"distance": _norms(x - start), "noisy_gradient_norm": _norms(noisy)},
+                {"distance": _norms(x - start), "noisy_gradient_norm": _norms(gradient)},
                 status=divergence_status(diverged),
             )
 
