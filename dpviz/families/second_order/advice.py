@@ -115,7 +115,7 @@ def phase_forecasts(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Fo
     is_cut_short = max(stopping.iterations for stopping in stoppings) < plan.resolved["iterations_by_theory"]
     blind = isinstance(method, Descent) and method.curvature == "never"
     theorem_applies = isinstance(method, Descent) and not (is_cut_short or blind) and all_rows
-    # Of the objective, by every step: MIN_DEC of the paper. Curvature steps count only if Hessians are released.
+    # The decrease of f that every step guarantees, the paper's MIN_DEC; of curvature steps only if there are Hessians.
     names = ["gradient_decrease", "curvature_decrease"] if "hessian" in plan.noise else ["gradient_decrease"]
     decrease = min((plan.resolved[name] for name in names if name in plan.resolved), default=float("nan"))
     factor_until_green = min(stopping.factor_until_green for stopping in stoppings)
