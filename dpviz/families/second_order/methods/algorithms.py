@@ -540,7 +540,8 @@ class PerturbedDescent(NonconvexMethod):
 def in_ball(releases: SeparateReleases, d: int, replicates: np.ndarray, radius: float) -> np.ndarray:
     """Draw (R', d) points, uniform in a ball of this radius around 0 and independent of the data.
 
-    The first d of d + 2 normal numbers that are scaled to norm 1 together are uniform in the unit ball.
+    The first d of d + 2 normal numbers that are scaled to norm 1 together are uniform in the unit ball (Voelker,
+    Gosmann, Stewart 2017).
     """
     normal = releases.directions(d + 2, replicates)
     return np.asarray(radius * normal[:, :d] / np.linalg.norm(normal, axis=1, keepdims=True))
