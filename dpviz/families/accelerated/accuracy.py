@@ -107,7 +107,7 @@ class SmoothConvexBound(ErrorBound):
         it counts a little more noise than the plan will have, because calibrating each number of steps would take too
         long: it keeps Σ ε_t²/2 of the Laplace steps within `total_rho`, which the budget surely pays for.
         """
-        if budget.private and budget.total_epsilon is None and budget.total_rho is None:
+        if budget.private and budget.total_epsilon is None and budget.total_rho is None:  # such as Rényi DP
             raise no_bound_error(budget)
         method, facts = self.algorithm(), self.facts()
         if self.noise == "gaussian" and budget.private:
@@ -145,8 +145,8 @@ def _laplace_factor(factors: theory.BoundFactors, schedule: theory.Schedule) -> 
 
     A step with ε_t has the half variance 1/ε_t², which the bound multiplies by G g_t: G = exp(log_contraction) is the
     contraction of all T' steps, and g_t = exp(log_weight) undoes that of the steps up to t. With ε_t in proportion to
-    w_t the sum is G (Σ w_t²) (Σ g_t/w_t²). The uniform schedule has w_t = 1, the optimal one w_t = g_t^(1/3),
-    the optimum for a given Σ ε_t, which plans under ρ have, too.
+    w_t the sum is G (Σ w_t²) (Σ g_t/w_t²). The uniform schedule has w_t = 1. The optimal one has w_t = g_t^(1/3), the
+    optimum for a given Σ ε_t: plans under ρ use the same shares.
     """
     _, log_contraction, log_weight = factors
     # Sums of logarithms, as the terms themselves would overflow.

@@ -97,7 +97,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         return self.schedule == "own"
 
     def released_settings(self) -> str:
-        """Return the settings as JSON, without `knots` unless the schedule is drawn by hand."""
+        """Return as JSON the settings that determine the noise: `knots` do so only if the schedule is drawn by hand."""
         return self.settings_without(() if self.is_drawn else ("knots",))
 
     # ------------------------------------------------------------------------------------------------- the update rule
@@ -152,7 +152,8 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         # `prior`: releases charged before the run.
         events = calibration.calibrated_events(self.noise, budget, shares, m=m, n=facts.n, prior=facts.released)
         sensitivity = facts.gradient_sensitivity(self.norm, m)
-        scales = of_each(events, lambda event: noise_scale(event, sensitivity))  # once for each object
+        # Equal steps share one event object; its scale is computed once.
+        scales = of_each(events, lambda event: noise_scale(event, sensitivity))
         steps, notes = self.steps(facts, iterations), []
         largest_step = steps.step_size.max()
         if largest_step * facts.smoothness > 1 + 1e-9:  # above 1 by more than rounding
@@ -201,7 +202,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
             yield Snapshot(
                 t,
                 {"x": x},
-                {"distance": _norms(x - start), "noisy_gradient_norm": _norms(noisy)},
+                {"distance": _norms(x - start), "noisy_gradient_norm": _norms(gradient)},
                 status=divergence_status(diverged),
             )
 

@@ -52,7 +52,7 @@ class Certificate:
         mu, step = self.strong_convexity / L, self.step_size * L
         inequality = _inequality(mu, step, self.momentum, squared_rate=self.rate**2)
         matrix = inequality.at(np.array([p11, p12, p22, self.c0 * L**2]) / L)
-        # Back to F: its quadratic form is L times that of F/L, whose gradient is that of F divided by L.
+        # Back to F: the form of F is L times that of F/L, in which the gradient of F is divided by L.
         units = np.sqrt(L) * np.array([1, 1, 1 / L])
         return float(min(np.linalg.eigvalsh(matrix * np.outer(units, units))[0], np.linalg.eigvalsh(self.P)[0]))
 
@@ -112,10 +112,10 @@ def _inequality(mu: float, step: float, momentum: float, squared_rate: float) ->
     next_pair = np.array([[1 + momentum, -momentum, -step], [1, 0, 0]])  # x_{t+1} - x* and x_t - x* after the step
     pair = np.array([[1.0, 0, 0], [0, 1, 0]])  # x_t - x* and x_{t-1} - x* before it
     # Phi is linear in P = P11 H_0 + P12 H_1 + P22 H_2, with these three matrices H.
-    p_basis = [np.array(h, float) for h in ([[1, 0], [0, 0]], [[0, 1], [1, 0]], [[0, 0], [0, 1]])]
-    phi = [next_pair.T @ h @ next_pair - squared_rate * pair.T @ h @ pair for h in p_basis]
-    # With x = x_t - x*, the gradient g, and the step h = x_{t+1} - x_t: 2 (g - mu x)(g - x), -g h - h^2 / 2, and
-    # (mu/2) x^2 - g x.
+    p_basis = [np.array(H, float) for H in ([[1, 0], [0, 0]], [[0, 1], [1, 0]], [[0, 0], [0, 1]])]
+    phi = [next_pair.T @ H @ next_pair - squared_rate * pair.T @ H @ pair for H in p_basis]
+    # With x = x_t - x*, the gradient g, and the step h = x_{t+1} - x_t: X0 is 2 (g - mu x)(g - x), X1 -g h - h^2 / 2,
+    # and X2 (mu/2) x^2 - g x.
     x0 = np.array([[2 * mu, 0, -(mu + 1)], [0, 0, 0], [-(mu + 1), 0, 2]])
     square, mixed = momentum**2, (1 - step) * momentum
     x1 = np.array([[-square, square, -mixed], [square, -square, mixed], [-mixed, mixed, step * (2 - step)]]) / 2
@@ -140,8 +140,8 @@ def _solve(inequality: _Inequality) -> Floats | None:
     """
     # P = sum_k y_k p_basis_k; the last unknown, c0, is not part of it.
     p_basis = np.array([[[1, 0], [0, 0]], [[0, 1], [1, 0]], [[0, 0], [0, 1]], [[0, 0], [0, 0]]], float)
-    angles = np.arange(8) * np.pi / 8
-    m_vectors, p_vectors = np.eye(3), np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    angles = np.arange(8) * np.pi / 8  # of unit vectors in the plane; v and -v give the same condition
+    m_vectors, p_vectors = np.eye(3), np.stack([np.cos(angles), np.sin(angles)], axis=1)  # the first v and w
     # Of P11, P12, P22, c0 and the margin: without limits the margin has no maximum while there are few vectors. Their
     # size is by trial; a narrower box can only miss certificates, never accept a wrong one.
     limits = [(-100, 100)] * 3 + [(0, 100), (-10, 10)]

@@ -222,7 +222,7 @@ def _quadratic_parts(method: GradientMethod, plan: Plan) -> np.ndarray:
 
     def error(x_0: float, half_variance: np.ndarray) -> np.ndarray:
         """Return (T+1,) the exact error from x_0, a coordinate of the start, with noise of this half variance (T,)."""
-        # Shared by the coordinates of the quadratic, which need not be as many as the problem has.
+        # The noise is shared by the coordinates of the quadratic, which need not be as many as the problem has.
         variance_per_coordinate = 2 * half_variance / len(spectrum)
         return quadratic.expected_gap(
             steps, method.dynamics, eigenvalues=spectrum, start=x_0, noise_variance=variance_per_coordinate

@@ -213,9 +213,9 @@ def noise_note(method: Method, facts: SmoothFacts, plan: Plan, steps: theory.Ste
         factors = method.bound_factors(facts, steps)
     except UserError:  # a step is too long for a bound
         return ()
-    start = facts.initial_gap
     if factors is None or facts.eigenvalues or not plan.private:
         return ()
+    start = facts.initial_gap
     bound = float(theory.bound(factors, half_variance(method, facts, plan))[-1])
     noiseless = float(theory.bound(factors, half_variance=0.0)[-1])
     # With all weights 0 a model predicts the same of every row.
@@ -225,7 +225,7 @@ def noise_note(method: Method, facts: SmoothFacts, plan: Plan, steps: theory.Ste
         batch = theory.sampling_variance(facts.gradient_bound("l2"), method.batch_size(facts), facts.n) / 2
         with_batches = float(theory.bound(factors, batch)[-1])
         margin, by_batches, by_privacy = start - noiseless, with_batches - noiseless, bound - with_batches
-        if margin <= 0:
+        if margin <= 0:  # then no number of rows is enough
             return ()
         # The smallest k with by_privacy / k² + by_batches / k = margin.
         factor = (by_batches + math.sqrt(by_batches**2 + 4 * margin * by_privacy)) / (2 * margin)
@@ -237,15 +237,15 @@ def noise_note(method: Method, facts: SmoothFacts, plan: Plan, steps: theory.Ste
         return ()
     if plan.iterations == method.iterations and noiseless > HARDLY_BELOW * bound:  # by too few steps, not by noise
         return ()
-    rows = ""
+    about_rows = ""
     for factor in (4, 16, 64, 256):
         _horizons, bounds, _best = bound_by_horizon(method, replace(facts, n=factor * facts.n), plan.budget)
         if bounds.min() <= start / 2:
-            rows = f" With {factor} times as many rows it would be half of that at most; fewer features help."
+            about_rows = f" With {factor} times as many rows it would be half of that at most; fewer features help."
             break
     return (
         "Noise may hide everything: even after the best number of steps the error bound is "
-        f"{short_up(bound)}, and that of {about_start} is {short_up(start)}.{rows}",
+        f"{short_up(bound)}, and that of {about_start} is {short_up(start)}.{about_rows}",
     )
 
 

@@ -88,7 +88,7 @@ def moments(
     mean[:, 0] = start
     innovation = steps.step_size**2 * np.asarray(noise_variance, float)  # variance that each step adds
     with np.errstate(over="ignore", invalid="ignore"):
-        for x, var, eigenvalue in zip(mean, variance, spectrum, strict=True):  # rows, filled in place
+        for means, variances, eigenvalue in zip(mean, variance, spectrum, strict=True):  # rows, filled in place
             covariance = 0.0  # of the two latest iterates
             for segment in _segments(steps):
                 # The segment steps from the iterate with the index `current` to those with the indices `new`.
@@ -97,14 +97,14 @@ def moments(
                 is_reset = current == 0 or steps.restart[current]  # then the previous iterate is set to the current one
                 previous = current if is_reset else current - 1
                 if is_reset:
-                    covariance = var[current]
+                    covariance = variances[current]
                 # The mean follows the recursion without noise, from the two iterates before the segment.
-                past_terms = [phi1 * x[current] + phi2 * x[previous], phi2 * x[current]]
-                x[new] = recursion([phi1, phi2], force=np.zeros(segment.stop - current), past_terms=past_terms)
-                state = (var[current], covariance, var[previous])
-                var[new] = _segment_variances(phi1, phi2, innovation[segment], state)
+                past_terms = [phi1 * means[current] + phi2 * means[previous], phi2 * means[current]]
+                means[new] = recursion([phi1, phi2], force=np.zeros(segment.stop - current), past_terms=past_terms)
+                state = (variances[current], covariance, variances[previous])
+                variances[new] = _segment_variances(phi1, phi2, innovation[segment], state)
                 # Cov(x_{t+1}, x_t) = phi1 Var(x_t) + phi2 Cov(x_t, x_{t-1}), up to the end of the segment.
-                covariance = recursion([phi2], force=phi1 * var[segment], past_terms=[phi2 * covariance])[-1]
+                covariance = recursion([phi2], force=phi1 * variances[segment], past_terms=[phi2 * covariance])[-1]
     return mean, variance
 
 
@@ -121,9 +121,9 @@ def _segment_variances(phi1: float, phi2: float, innovation: Floats, state: tupl
     current, covariance, previous = state
     # The first three variances that follow from the state alone, without innovations.
     first = phi1**2 * current + 2 * phi1 * phi2 * covariance + phi2**2 * previous
-    covariance = phi1 * current + phi2 * covariance
+    covariance = phi1 * current + phi2 * covariance  # of x_1 and x_0
     second = phi1**2 * first + 2 * phi1 * phi2 * covariance + phi2**2 * current
-    covariance = phi1 * first + phi2 * covariance
+    covariance = phi1 * first + phi2 * covariance  # of x_2 and x_1
     third = phi1**2 * second + 2 * phi1 * phi2 * covariance + phi2**2 * first
     # `past_terms` is what must be added to the first three terms so that they continue from the state.
     square = phi1**2 + phi2
@@ -178,13 +178,13 @@ def adjoint_weights(steps: Steps, kind: Kind, eigenvalues: ArrayLike) -> Floats:
         for segment in reversed(_segments(steps)):
             start = segment.start
             phi1, phi2 = _coefficients(steps, kind, start, eigenvalue)
-            # Backwards the derivatives follow the autoregression of the iterates; values[0] belongs to the last step.
-            values = recursion([phi1, phi2], force=np.zeros(segment.stop - start), past_terms=response.tolist())
-            weights[segment] += eigenvalue / 2 * values[::-1] ** 2
+            # Backwards the derivatives h follow the autoregression of the iterates; h[0] belongs to the last step.
+            h = recursion([phi1, phi2], force=np.zeros(segment.stop - start), past_terms=response.tolist())
+            weights[segment] += eigenvalue / 2 * h[::-1] ** 2
             # The iterate before the segment enters its first step by phi1, and its second step by phi2; after a segment
             # of a single step, the second one is the first of the next segment, and `response` has its influence.
-            by_second_step = phi2 * values[-2] if len(values) > 1 else response[1]
-            response = np.array([phi1 * values[-1] + by_second_step, phi2 * values[-1]])
+            by_second_step = phi2 * h[-2] if len(h) > 1 else response[1]
+            response = np.array([phi1 * h[-1] + by_second_step, phi2 * h[-1]])
             if steps.restart[start]:  # then both of the latest two iterates are the current one
                 response = np.array([response.sum(), 0.0])
     return np.asarray(weights * steps.step_size**2)
@@ -237,11 +237,11 @@ def published_log_bound(
     the squared norm of (x_0, x_{-1}); m is the stationary variance of both coordinates of heavy ball together. rho is
     the rate of Nesterov's method, although the figure is about heavy ball, and mu = 0.1, where the text says 0.5.
     """
-    count = np.arange(1, iterations + 1)
-    variance = (count * noise_per_step) ** 2
-    contraction = rate("nesterov", step_size, momentum=momentum, strong_convexity=strong_convexity, smoothness=1.0)
-    start = 10 + variance * step_size**2 / (1 - contraction**2)
+    T = np.arange(1, iterations + 1)
+    variance = (T * noise_per_step) ** 2  # s^2
+    rho = rate("nesterov", step_size, momentum=momentum, strong_convexity=strong_convexity, smoothness=1.0)
+    V = 10 + variance * step_size**2 / (1 - rho**2)
     eigenvalues = np.array([strong_convexity, 1.0])
     # Stationary variance of heavy ball in each coordinate, for noise of variance 1.
     floor = step_size * (1 + momentum) / ((1 - momentum) * eigenvalues * (2 + 2 * momentum - step_size * eigenvalues))
-    return np.asarray(np.log(start * count**2 * contraction ** (2 * count) + variance * floor.sum()))
+    return np.asarray(np.log(V * T**2 * rho ** (2 * T) + variance * floor.sum()))  # m = variance * floor.sum()

@@ -13,7 +13,7 @@ import numpy as np
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.trace import Trace
 from dpviz.families.accelerated import algorithms, planning, presets
-from dpviz.privacy import events, mechanisms, releases
+from dpviz.privacy import events, mechanisms
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import NoPrivacy, PureDP
 from dpviz.privacy.statistics.analyses import Count
@@ -71,9 +71,7 @@ def answers(epsilon: float) -> Answers:
 
 def _density(values: Floats, centre: float, scale: float) -> Floats:
     """Return (k,) the density at `values` (k,) of `centre` plus Laplace noise of scale `scale`."""
-    centres, replicates = np.full(len(values), centre), np.arange(len(values))  # each value counts as a replicate
-    noisy = releases.NoisyRelease(centres, output=values, replicates=replicates, batch=None, law="laplace", scale=scale)
-    return np.exp(noisy.log_density()) / 2  # log_density leaves out the Laplace density's factor 1/2
+    return np.exp(-np.abs(values - centre) / scale) / (2 * scale)
 
 
 def walk(epsilon: float) -> Trace:
@@ -101,12 +99,12 @@ def price() -> Price:
     assert control.low is not None and control.high is not None
     epsilons = np.geomspace(control.low, control.high, 33)
     # Rounding can put the ends of the grid just outside the range that PureDP accepts.
-    plans = [planned(float(epsilon)) for epsilon in np.clip(epsilons, control.low, control.high)]
-    bounds = [bound for _steps, bound in plans]
+    allowed = np.clip(epsilons, control.low, control.high).tolist()
+    bounds = [bound for _steps, bound in map(best_steps_and_bound, allowed)]
     return Price(epsilons, np.array(bounds), EXAMPLE.facts().initial_gap)
 
 
-def planned(epsilon: float) -> tuple[int, float]:
+def best_steps_and_bound(epsilon: float) -> tuple[int, float]:
     """Return the number of steps of METHOD on EXAMPLE with the smallest error bound under pure ε-DP, and that bound on
     the excess loss.
 

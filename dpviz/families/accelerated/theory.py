@@ -296,20 +296,20 @@ def sampled_split(log_weight: Floats, epsilon: float, ratio: float) -> Floats:
     The noise of step t on its batch of m rows costs u_t if the batch is known; amplification by sampling makes that
     eps_t, so u_t = ln(1 + ratio (exp(eps_t) - 1)) with ratio = n/m >= 1. The noise part is sum_t g_t / u_t^2 with g =
     exp(log_weight), up to a common factor. The problem is convex. Its minimum satisfies
-    2 g_t (1 + (ratio-1) exp(-u_t)) / u_t^3 = multiplier for all t, with one multiplier that makes the sum right.
+    g_t (1 + (ratio-1) exp(-u_t)) / u_t^3 = multiplier for all t, with one multiplier that makes the sum right.
     """
     log_g = _limited_log_weight(np.asarray(log_weight, float))
 
     def split_at(log_multiplier: float) -> Floats:
-        """Return (T,) the eps_t that satisfy the condition for this ln(multiplier / 2)."""
+        """Return (T,) the eps_t that satisfy the condition for this ln(multiplier)."""
         u = _solve_marginal(log_multiplier - log_g, ratio)
         return np.log1p(np.expm1(u) / ratio)
 
     def excess(log_multiplier: float) -> float:
         return float(np.log(split_at(log_multiplier).sum() / epsilon))
 
-    # The step with the largest weight, ln g = 0, gets at least the equal share and at most everything. That brackets
-    # the multiplier; the margin of 1e-9 allows for rounding.
+    # The step with the largest weight, ln g = 0, gets at least the equal share and at most everything. There
+    # `_log_marginal` of its u is ln(multiplier), which so is bracketed; the margin of 1e-9 allows for rounding.
     u_of_everything, u_of_equal_share = (np.log1p(np.expm1(e) * ratio) for e in (epsilon, epsilon / log_g.size))
     low, high = float(_log_marginal(u_of_everything, ratio)), float(_log_marginal(u_of_equal_share, ratio))
     split = split_at(brentq(excess, low - 1e-9, high + 1e-9, xtol=1e-13))
@@ -319,8 +319,8 @@ def sampled_split(log_weight: Floats, epsilon: float, ratio: float) -> Floats:
 def _log_marginal(u: ArrayLike, ratio: float) -> Floats:
     """Return ln((1 + (ratio-1) exp(-u)) / u^3), which decreases in u.
 
-    Up to the factor 2 this is the rate at which 1/u^2 falls as the budget eps of a step grows, for u = ln(1 + ratio
-    (exp(eps) - 1)).
+    It is ln of half the rate at which 1/u^2 falls as the budget eps of a step grows, for u = ln(1 + ratio (exp(eps) -
+    1)).
     """
     return np.asarray(np.log1p((ratio - 1) * np.exp(-np.asarray(u))) - 3 * np.log(u))
 

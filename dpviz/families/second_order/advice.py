@@ -88,7 +88,7 @@ class Forecast:
         return "amber" if light == "green" and self.assumed else light
 
     @property
-    def practical(self) -> float | None:
+    def rows_practical(self) -> float | None:
         """Number of rows at which the noise is as large as the tolerance of its test, for the test with more noise;
         None with batches, whose noise does not fall with 1/n."""
         largest_ratio = max(self.stopping.gradient_ratio, self.stopping.hessian_ratio)
@@ -115,7 +115,7 @@ def phase_forecasts(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Fo
     is_cut_short = max(stopping.iterations for stopping in stoppings) < plan.resolved["iterations_by_theory"]
     blind = isinstance(method, Descent) and method.curvature == "never"
     theorem_applies = isinstance(method, Descent) and not (is_cut_short or blind) and all_rows
-    # Of the objective, by every step: MIN_DEC of the paper. Curvature steps count only if Hessians are released.
+    # The decrease of f that every step guarantees, the paper's MIN_DEC; of curvature steps only if there are Hessians.
     names = ["gradient_decrease", "curvature_decrease"] if "hessian" in plan.noise else ["gradient_decrease"]
     decrease = min((plan.resolved[name] for name in names if name in plan.resolved), default=float("nan"))
     factor_until_green = min(stopping.factor_until_green for stopping in stoppings)
@@ -183,7 +183,7 @@ def budget_for(plan: Plan, factor: float) -> str:
     unit, control = currencies.UNITS[currency], statement.budget.controls()[0]  # the first control is of the amount
     larger_total = total * factor ** (2 / unit.power)  # ρ and μ² go with 1/noise²
     one_release = unit.event_of_cost(larger_total)  # that costs as much as the run
-    needed = statement.budget.spent((one_release,), statement.facts.released)
+    needed = statement.budget.spent((one_release,), statement.facts.released)  # in the unit of `control`
     assert control.high is not None
     return f"{control.symbol} = {short_up(needed)}" if needed <= control.high else ""
 

@@ -84,7 +84,8 @@ def rows(
     # Of methods all of whose runs finished; `samples` has a number for each run.
     seconds = {label: runs.seconds for label, runs in runs_by_label.items() if _converged(runs) == len(runs.samples)}
     fastest_here = min(seconds.values(), default=float("nan"))
-    lights = {label: texts.light(forecast).partition(":")[0] for label, forecast in forecasts.items()}  # with symbols
+    # Symbol and colour, such as "✓ green", which come before the colon.
+    lights = {label: texts.light(forecast).partition(":")[0] for label, forecast in forecasts.items()}
     return [
         {
             "Method": label,
@@ -120,7 +121,8 @@ def _finished(runs: PointRuns | None) -> str | None:
     """Return in words how many runs met the targets, and at which step in the median; None without runs."""
     if runs is None or runs.endings is None:
         return None
+    converged = _converged(runs)
     # The median is over all runs that ended early, so it is theirs only if no other did.
-    is_theirs = 0 < _converged(runs) == runs.endings.finished
+    is_theirs = converged > 0 and converged == runs.endings.finished
     median_stop = f", step {short(runs.endings.median_stop, 4)}" if is_theirs else ""
-    return f"{_converged(runs)} of {runs.endings.replicates}{median_stop}"
+    return f"{converged} of {runs.endings.replicates}{median_stop}"

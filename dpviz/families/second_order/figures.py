@@ -95,16 +95,10 @@ def by_share(compared: SplitComparison) -> Chart:
 
     At a factor of 1 or below the present noise suffices. The plan's own share and the best ones are marked.
     """
-    shares, factors_until_recognised, row_factors = (
-        compared.curve_shares,
-        compared.factors_until_recognised,
-        compared.row_factors,
-    )
-    lines = [Line(shares, factors_until_recognised, "W ≤ 2", ArmStyle(style.PALETTE["theory"], "solid"))]
-    curve_of_split = {
-        YOURS: factors_until_recognised,
-        SOONEST: factors_until_recognised,
-    }  # the curve on which a split is marked
+    shares, row_factors = compared.curve_shares, compared.row_factors
+    waiting_factors = compared.factors_until_recognised
+    lines = [Line(shares, waiting_factors, "W ≤ 2", ArmStyle(style.PALETTE["theory"], "solid"))]
+    curve_of_split = {YOURS: waiting_factors, SOONEST: waiting_factors}  # the curve on which a split is marked
     if row_factors is not None:
         lines.append(Line(shares, row_factors, "proven", ArmStyle(style.PALETTE["spent"], "dash")))
         curve_of_split[PROVEN] = row_factors
@@ -194,7 +188,7 @@ def _values_by_step(trace: Trace, label: str, metric: str) -> tuple[np.ndarray, 
     last_steps = np.where(stopped_at < 0, iterations[-1], stopped_at)  # (R,)
     previous = np.concatenate([[-1], iterations[:-1]])
     # (k, R) the step of each value: the record's iteration, or the last step of a run that ended since the record
-    # before it; 0, for not drawn, if the run had ended by then, so that the value is that of the record before.
+    # before. A run that had ended by the record before only repeats its value: 0, which is not drawn.
     steps = np.where(previous[:, None] < last_steps, np.minimum(iterations[:, None], last_steps), 0)
     runs = max(1, MAX_POINTS // len(values))
     steps, values = steps[:, :runs], values[:, :runs]

@@ -83,8 +83,8 @@ def constants(problem: nonconvex.NonconvexModel, missing: str = "") -> str:
 
 
 def ended(endings: advice.RunEndings) -> str:
-    """Return a sentence on how the runs of a method ended, which begins with their number: the median step at which
-    those stopped that stopped by themselves, and, if it may be shown, how many of them meet both targets there."""
+    """Return a sentence on the endings of a method's runs: how many stopped by themselves, their median step, and, if
+    it may be shown, how many of these meet both targets where they stopped."""
     if not endings.finished:
         return f"none of {endings.runs} runs stopped by itself."
     where = "" if endings.solved is None else f", **{_where(endings.solved, endings.finished)}**"

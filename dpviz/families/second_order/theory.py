@@ -147,7 +147,8 @@ def search_quantile(candidates: int, failure: float) -> float:
 
     The sparse vector splits ε into ε₁ for the threshold and ε₂ for the values, ε₁ : ε₂ = 1 : 2^{2/3}. In units of Δ/ε
     its Laplace noise has the scale b = ε/ε₁ on the threshold and a = 2 ε/ε₂ on a value. The difference of the two
-    exceeds z > 0 with probability (a² e^{-z/a} - b² e^{-z/b})/(2(a² - b²)); a union bound adds this up over the values.
+    exceeds z > 0 with probability (a² e^{-z/a} - b² e^{-z/b})/(2(a² - b²)); a union bound adds this up over the values
+    (THEORY.md, 5.4).
     """
     b = 1 + 2 ** (2 / 3)  # ε/ε₁, as ε = ε₁ + ε₂
     a = 2 * b / 2 ** (2 / 3)  # 2 ε/ε₂, as ε₂ = 2^{2/3} ε₁
@@ -338,7 +339,8 @@ def trust_region_target(analysis: Analysis) -> float:
 
 
 def trust_region_iterations(gap: float, target: float, hessian_lipschitz: float) -> int:
-    """Return T of DP-TR, 6 √M Γ/α_TR^{3/2} rounded up, for gap Γ, tolerance α_TR = target and Lipschitz constant M."""
+    """Return T of DP-TR, 6 √M Γ/α_TR^{3/2} rounded up, for gap Γ, tolerance α_TR = target and Lipschitz constant M
+    (THEORY.md, 3.5)."""
     return max(1, math.ceil(6 * math.sqrt(hessian_lipschitz) * gap / target**1.5))
 
 
@@ -374,13 +376,14 @@ def phase_shares(rule: Literal["one", "two", "doubling"], phases: int, first_sha
 
 
 def spectral_factor(d: int, shape: Shape) -> float:
-    """Return κ_d, 2√d or √(2d) for the shape "goe": the spectral norm of a symmetric d × d matrix of noise of the scale
-    s_H is about κ_d s_H."""
+    """Return κ_d, √(2d) for the shape "goe" and 2√d for "upper": the spectral norm of a symmetric d × d matrix of noise
+    of the scale s_H is about κ_d s_H."""
     return math.sqrt(2 * d) if shape == "goe" else 2 * math.sqrt(d)
 
 
 def gradient_quantile(d: int, failure: float) -> float:
-    """Return q such that the error of a noisy gradient is longer than q s_g with probability at most `failure`."""
+    """Return q such that the error of a noisy gradient is longer than q s_g with probability at most `failure`
+    (THEORY.md, 5.4)."""
     return math.sqrt(d) + math.sqrt(2 * math.log(1 / failure))
 
 
@@ -433,6 +436,7 @@ class Stopping:
         """Probability that the noisy gradient is within its tolerance where the gradient is zero."""
         if not self.gradient_noise:
             return 1.0
+        # Of ‖g̃‖²/s_g², a chi-squared number with d degrees of freedom, whose distribution function `gammainc` gives.
         return float(gammainc(self.d / 2, (self.gradient_tolerance / self.gradient_noise) ** 2 / 2))
 
     @property
@@ -440,6 +444,7 @@ class Stopping:
         """Probability that the noisy Hessian is within its tolerance where the Hessian is zero."""
         if not self.hessian_noise:
             return 1.0
+        # The noise is symmetric, so minus its smallest eigenvalue has the law of its largest one, that of `log_chance`.
         return math.exp(log_chance(self.d, self.shape, level=self.curvature_tolerance / self.hessian_noise))
 
     @property
@@ -476,7 +481,8 @@ class Stopping:
             return "red"
         if self.recognised and self.iterations >= self.approach + self.waiting_time:
             return "green"
-        # By Markov's inequality a run with W ≤ T/2 stops within T iterations with probability ½ at least.
+        # By Markov's inequality a run with W ≤ T/2 stops within T iterations with probability ½ at least; one with
+        # W ≤ GREEN = 2 does so even in the fewest iterations.
         return "amber" if self.waiting_time <= max(self.iterations / 2, GREEN) else "red"
 
     def quieter(self, factor: float) -> "Stopping":

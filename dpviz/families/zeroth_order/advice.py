@@ -185,12 +185,11 @@ class GradientEstimator:
     follows: bool = False
     full: bool = True
 
-    def method(self, **epochs: Any) -> Conversion:
-        """Return the method that estimates gradients in this way, with the settings `epochs` of length and number of
-        epochs; all other settings have their defaults."""
+    def method(self, **settings: Any) -> Conversion:
+        """Return the method that estimates gradients in this way, with these other settings, such as `epoch_length`."""
         if self.sums is not None:
-            return VarianceReduced(directions=self.kind, sums=self.sums, follow_moves=self.follows, **epochs)
-        return Naive(directions=self.kind, directions_per_row=None if self.full else 1, **epochs)
+            return VarianceReduced(directions=self.kind, sums=self.sums, follow_moves=self.follows, **settings)
+        return Naive(directions=self.kind, directions_per_row=None if self.full else 1, **settings)
 
 
 WAYS: tuple[GradientEstimator, ...] = (
@@ -263,7 +262,7 @@ class Advice:
     @property
     def smallest(self) -> Option:
         """Option with the smallest bound; where values have no Lipschitz constant, so that no bound holds, that among
-        the options with the naive oracle."""
+        the options with the naive oracle, whose errors do not add up over an epoch."""
         return next(option for option in self.options if self.exact or option.way.sums is None)
 
     @property
@@ -413,9 +412,9 @@ def bound(method: Conversion, facts: ValueFacts, mu: float) -> Bound | None:
     length, epochs, move = layout.length, layout.epochs, layout.move
     if not isinstance(method, VarianceReduced):
         return theory.naive_bound(setting, length, epochs, layout.batch, move)
-    largest_change = float(method.changes(facts, layout).max())
+    largest_sensitivity = float(method.sensitivities(facts, layout).max())
     step_noise, _ = method.epoch_noise(facts, layout)  # that of the plan, where each leaf has its own sensitivity
-    variance = (step_noise / largest_change) ** 2  # in the units of `reduced_bound`: at sensitivity 1 and μ = 1
+    variance = (step_noise / largest_sensitivity) ** 2  # in the units of `reduced_bound`: at sensitivity 1 and μ = 1
     return theory.reduced_bound(setting, length, epochs, layout.first, layout.batch, move, variance)
 
 
@@ -495,10 +494,10 @@ def mu_of_first_steps(method: Conversion, facts: ValueFacts, mu: float) -> np.nd
     layout = method.layout(facts)
     if not isinstance(method, VarianceReduced):
         return np.full(layout.length, mu)
-    changes, sums = method.changes(facts, layout)[: layout.length], method.epoch_sums(facts, layout)  # of one epoch
-    squared_moves = np.cumsum((sums.encoder() * changes) ** 2, axis=0)  # (releases t, leaves i)
+    sums, sensitivities = method.epoch_sums(facts, layout), method.sensitivities(facts, layout)[: layout.length]
+    squared_moves = np.cumsum((sums.encoder() * sensitivities) ** 2, axis=0)  # (releases t, leaves i)
     largest_move = np.sqrt(squared_moves.max(axis=1))
-    sensitivity = theory.noise_sensitivity(method.sums, sums, changes)  # σ is this over μ, which may be inf
+    sensitivity = theory.noise_sensitivity(method.sums, sums, sensitivities)  # σ is this over μ, which may be inf
     return np.asarray(mu * largest_move / sensitivity)
 
 

@@ -80,9 +80,8 @@ class SinglePass(Algorithm[ValueProblem, ValueFacts]):
         """Return the event of the release on one batch, which spends the whole budget."""
 
     @abstractmethod
-    def _change(self, facts: ValueFacts) -> float:
-        """Return the largest change of the sum over a batch if one row is replaced: B times the sensitivity of the
-        mean of B rows that is released."""
+    def _sum_sensitivity(self, facts: ValueFacts) -> float:
+        """Return B times the sensitivity of what a step releases, a mean over the B rows of its batch."""
 
     @abstractmethod
     def _estimate(self, problem: ValueProblem, x: np.ndarray, leaf: Batch, mechanisms: Mechanisms) -> np.ndarray:
@@ -101,7 +100,7 @@ class SinglePass(Algorithm[ValueProblem, ValueFacts]):
             charged_at=np.ones(1, dtype=int),  # all at step 1
             iterations=self.descent_steps,
             batch_size=np.full(self.descent_steps, float(batch)),
-            noise={"gradient": np.full(self.descent_steps, noise_scale(event, self._change(facts) / batch))},
+            noise={"gradient": np.full(self.descent_steps, noise_scale(event, self._sum_sensitivity(facts) / batch))},
             resolved={"batch_size": batch, "rows_used": batch * self.descent_steps},
             step_size=self.relative_step_size / facts.lipschitz * decay,
         )
@@ -188,7 +187,7 @@ class DirectionalDescent(SinglePass):
         (epsilon,) = calibration.calibrate_laplace(budget, np.ones(1), m=facts.n, n=facts.n, prior=facts.released)
         return Laplace(float(epsilon))
 
-    def _change(self, facts: ValueFacts) -> float:
+    def _sum_sensitivity(self, facts: ValueFacts) -> float:
         return 2 * self.clip * facts.lipschitz
 
     def _estimate(self, problem: ValueProblem, x: np.ndarray, leaf: Batch, mechanisms: Mechanisms) -> np.ndarray:
@@ -218,7 +217,7 @@ class FirstOrder(SinglePass):
     def _event(self, facts: ValueFacts, budget: Budget) -> Gaussian:
         return Gaussian(planning.total_mu(budget, facts))
 
-    def _change(self, facts: ValueFacts) -> float:
+    def _sum_sensitivity(self, facts: ValueFacts) -> float:
         return 2 * facts.lipschitz
 
     def _estimate(self, problem: ValueProblem, x: np.ndarray, leaf: Batch, mechanisms: Mechanisms) -> np.ndarray:
@@ -257,11 +256,11 @@ class Naive(Conversion):
         clip = self._gradient_clip(facts)
         return clip, clip
 
-    def changes(self, facts: ValueFacts, layout: Layout) -> np.ndarray:
+    def sensitivities(self, facts: ValueFacts, layout: Layout) -> np.ndarray:
         """Return (K T,) the sensitivity of every step's estimate of the gradient."""
         clip, _ = self._clips(facts, layout)
-        change = theory.gradient_sensitivity(self.directions, layout.directions, facts.d, clip, facts.radius)
-        return np.full(layout.steps, change / layout.batch)
+        sum_sensitivity = theory.gradient_sensitivity(self.directions, layout.directions, facts.d, clip, facts.radius)
+        return np.full(layout.steps, sum_sensitivity / layout.batch)
 
     def evaluations(self, layout: Layout) -> np.ndarray:
         """Return (K T,) the number of function values that every step takes of each of its rows: two per direction."""
@@ -270,14 +269,14 @@ class Naive(Conversion):
     def epoch_noise(self, facts: ValueFacts, layout: Layout) -> tuple[float, float]:
         """Return two standard deviations of the noise per coordinate at μ = 1: of the gradient of a step, and of the
         mean of the T gradients of an epoch, whose noise is independent."""
-        noise_of_step = float(self.changes(facts, layout)[0])  # at μ = 1 it is the sensitivity, the same in all steps
+        noise_of_step = float(self.sensitivities(facts, layout)[0])  # at μ = 1; the same in all steps
         return noise_of_step, noise_of_step / math.sqrt(layout.length)
 
     def _events_and_noise(self, facts: ValueFacts, layout: Layout, mu: float) -> dict[str, Any]:
         """Return the events that spend the budget μ, and the noise scale of every step, as arguments of
         `Plan.fixed`."""
         event = Parallel((Gaussian(mu),) * layout.steps)  # on different rows: together they cost what one costs
-        return {"events": (event,), "noise": {"gradient": self.changes(facts, layout) / mu}}
+        return {"events": (event,), "noise": {"gradient": self.sensitivities(facts, layout) / mu}}
 
     def _oracle(
         self, problem: ValueProblem, plan: Plan, layout: Layout, sizes: np.ndarray, mechanisms: Mechanisms
@@ -361,12 +360,6 @@ class VarianceReduced(Conversion):
         return self.hue, int(self.directions == "orthonormal") + 2 * int(self.sums not in ("tree", "independent"))
 
     @property
-    def accounting(self) -> Literal["tight", "paper"]:
-        """Name of the rule for the noise scale: "tight", or "paper" for the published formula, whose noise may be
-        larger than the budget asks for. It is booked at what it costs."""
-        return "paper" if self.sums == "published" else "tight"
-
-    @property
     def _first_share(self) -> float | None:
         """Share of an epoch's rows that its first step gets, which estimates a whole gradient."""
         return self.first_share
@@ -389,7 +382,7 @@ class VarianceReduced(Conversion):
         later = math.inf if self.clipping == "range" else 2 * layout.move * facts.lipschitz
         return first, min(later, facts.value_range)
 
-    def changes(self, facts: ValueFacts, layout: Layout) -> np.ndarray:
+    def sensitivities(self, facts: ValueFacts, layout: Layout) -> np.ndarray:
         """Return (K T,) the sensitivity of every step's estimate: of the gradient in the first step of an epoch, of its
         change in later ones."""
         first_clip, later_clip = self._clips(facts, layout)
@@ -407,7 +400,7 @@ class VarianceReduced(Conversion):
         """Return two standard deviations of the noise per coordinate at μ = 1: of a running sum, as the root mean
         square over the steps of an epoch, and of the mean of the T sums of an epoch."""
         sums = self.epoch_sums(facts, layout)
-        sensitivity = theory.noise_sensitivity(self.sums, sums, self.changes(facts, layout)[: layout.length])
+        sensitivity = theory.noise_sensitivity(self.sums, sums, self.sensitivities(facts, layout)[: layout.length])
         noise_of_step = sensitivity * math.sqrt(float((sums.row_norms**2).mean()))
         return noise_of_step, sensitivity * theory.epoch_norm(sums)
 
@@ -424,8 +417,8 @@ class VarianceReduced(Conversion):
 
         sums : another kind of sums than this method's, for the same steps.
         """
-        first_change, later_change = self.changes(facts, layout)[:2]
-        return theory.factorisation(sums or self.sums, layout.length, float(first_change / later_change))
+        first_sensitivity, later_sensitivity = self.sensitivities(facts, layout)[:2]
+        return theory.factorisation(sums or self.sums, layout.length, float(first_sensitivity / later_sensitivity))
 
     def _notes(self, facts: ValueFacts, layout: Layout, private: bool) -> tuple[str, ...]:
         """Return warnings for the plan, in sentences. private : True if there is noise, which is then compared."""
@@ -438,17 +431,18 @@ class VarianceReduced(Conversion):
             )
         if not private:  # then there is no noise to compare
             return tuple(notes)
-        changes = self.changes(facts, layout)[: layout.length]
+        sensitivities = self.sensitivities(facts, layout)[: layout.length]
         if self.sums in ("published", "tree", "honaker"):
             mean_noise = {}  # standard deviation at μ = 1, mean over the steps, by kind of sums
             for sums in (self.sums, "independent"):
                 factors = theory.factorisation(sums, layout.length)
-                mean_noise[sums] = theory.noise_sensitivity(sums, factors, changes) * float(factors.row_norms.mean())
+                scale = theory.noise_sensitivity(sums, factors, sensitivities)  # σ at μ = 1
+                mean_noise[sums] = scale * float(factors.row_norms.mean())
             if mean_noise[self.sums] >= mean_noise["independent"]:
                 notes.append("With so few steps per epoch a tree has no less noise than sums of independent noise.")
         if self.sums == "optimal" and layout.length > theory.OPTIMAL_LIVE:
             replaced = "The optimal sums are replaced by the normalised square root, which is"
-            if changes[0] > changes[1]:
+            if sensitivities[0] > sensitivities[1]:
                 notes.append(
                     f"{replaced} far from them here: a row of the first step counts most. Give that step more rows, or "
                     "take fewer steps."
@@ -460,10 +454,10 @@ class VarianceReduced(Conversion):
     def _events_and_noise(self, facts: ValueFacts, layout: Layout, mu: float) -> dict[str, Any]:
         """Return the event that pays for the running sums of all epochs, and the noise scale of every sum, as arguments
         of `Plan.fixed`. mu : μ of the budget."""
-        sums, changes = self.epoch_sums(facts, layout), self.changes(facts, layout)[: layout.length]
-        sensitivity = float(sums.sensitivity(changes))
-        # The published formula makes noise for a sensitivity that may be too large; then the event costs less than μ.
-        event = Gaussian(mu * sensitivity / theory.noise_sensitivity(self.sums, sums, changes))
+        sums, sensitivities = self.epoch_sums(facts, layout), self.sensitivities(facts, layout)[: layout.length]
+        sensitivity = float(sums.sensitivity(sensitivities))
+        # The published noise is for a sensitivity that may be too large; then the event costs less than μ.
+        event = Gaussian(mu * sensitivity / theory.noise_sensitivity(self.sums, sums, sensitivities))
         scale = sensitivity / event.mu
         return {"events": (event,), "noise": {"prefix": np.tile(scale * sums.row_norms, layout.epochs)}}
 
@@ -476,8 +470,8 @@ class VarianceReduced(Conversion):
         first_clip, later_clip = self._clips(facts, layout)
         (event,) = plan.events
         leaves = mechanisms.leaves(sizes.tolist(), facts.n)  # disjoint batches, one per step
-        changes = self.changes(facts, layout)
-        sums = mechanisms.prefix_sums(event, self.factorisation(facts, layout), leaves, changes, shape=(facts.d,))
+        sensitivities = self.sensitivities(facts, layout)
+        sums = mechanisms.prefix_sums(event, self.factorisation(facts, layout), leaves, sensitivities, shape=(facts.d,))
         directions = self._directions(layout, facts, mechanisms)
 
         def estimate(t: int, replicates: np.ndarray, path: ConversionState) -> np.ndarray:

@@ -205,7 +205,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
         ones."""
 
     @abstractmethod
-    def changes(self, facts: ValueFacts, layout: Layout) -> np.ndarray:
+    def sensitivities(self, facts: ValueFacts, layout: Layout) -> np.ndarray:
         """Return (K T,) the L2 sensitivity of every step's estimate: its largest change if one row is replaced."""
 
     @abstractmethod
@@ -325,7 +325,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
     def _directions(self, layout: Layout, facts: ValueFacts, mechanisms: Mechanisms) -> Callable[..., Directions]:
         """Return a function from a step t and the numbers of the replicates that take part (R',) to the directions
         along which their step compares values. They do not depend on the data."""
-        # All sets of directions are in one fixed store, the bank. Those of a step begin at this share of its length.
+        # Where in the bank, a fixed store of sets of directions, those of each step begin: as a share of its length.
         starts = mechanisms.shared.random(layout.steps)
 
         def of_step(t: int, replicates: np.ndarray) -> Directions:

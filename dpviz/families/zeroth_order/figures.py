@@ -602,11 +602,11 @@ def _noise_of_sums(method: algorithms.VarianceReduced, facts: ValueFacts, budget
     """
     layout, mu = method.layout(facts), planning.total_mu(budget, facts)
     steps = np.arange(1, layout.length + 1)
-    changes = method.changes(facts, layout)[: layout.length]
+    sensitivities = method.sensitivities(facts, layout)[: layout.length]
     lines = []
     for sums, (name, line_style) in SUMS.items():
         factors = method.epoch_sums(facts, layout, sums)
-        sensitivity = theory.noise_sensitivity(sums, factors, changes)
+        sensitivity = theory.noise_sensitivity(sums, factors, sensitivities)
         deviations = sensitivity * factors.row_norms / mu
         lines.append(
             Line(steps, deviations, name, line_style, width=_OWN_WIDTH if own and sums == method.sums else 1.5)
@@ -703,9 +703,8 @@ def tree(layout: Layout, row: int, step: int) -> Chart:
     sizes = [2**j for j in range(length.bit_length())]
     labelled = sizes[:: 1 + len(sizes) // 8]  # eight labels at most
     figure_layout["yaxis"] |= {"tickvals": labelled, "ticktext": [f"{size:,}" for size in labelled]}
-    figure_layout["yaxis"] |= {
-        "range": [-0.2, 1.15 * math.log10(sizes[-1]) + 0.3]
-    }  # with room for the labels above, by eye
+    # On the log axis, with room for the labels above, by eye.
+    figure_layout["yaxis"] |= {"range": [-0.2, 1.15 * math.log10(sizes[-1]) + 0.3]}
     figure_layout["xaxis"] |= {"range": [0.4, length + 0.6]}
     figure_layout["legend"] = figure_layout["legend"] | {"itemsizing": "constant"}
     labels, shapes = vertical_line_parts(verticals)

@@ -44,8 +44,8 @@ class Layout:
 
     @property
     def sizes(self) -> np.ndarray:
-        """Number of rows of every step, (K T,); its mean, if batches follow the moves, where rounding up adds half a
-        row on average."""
+        """Number of rows of every step, (K T,). If batches follow the moves it is the mean number: rounding up adds
+        half a row."""
         return self.per_step(self.first, self.batch + (0.5 if self.follows else 0.0))
 
     def drawn_sizes(self, positions: np.ndarray) -> np.ndarray:
@@ -107,7 +107,8 @@ def divide_rows(n: int, length: int, epochs: int, share: float | None, follows: 
     later one, as in `Layout`.
 
     length : T, steps of an epoch. share : of an epoch's rows, for its first step; None if all steps get the same
-        number. The rest is divided by T, not T - 1, and the first step gets what remains in addition.
+        number. The rest is divided by T, not T - 1, so that a half gives B₁ ≥ T B₂, as the paper has it; what remains
+        is the first step's, too.
     follows : True if batches follow the moves.
     Raises UserError if there are not enough rows.
     """
@@ -158,8 +159,8 @@ def total_mu(budget: Budget, facts: ValueFacts) -> float:
 def memory(plan: Plan, replicates: int, problem: Memory, directions: int = 0) -> float:
     """Estimate the bytes that a run takes, without the problem's table.
 
-    They are the numbers of the rows in all batches, for each replicate, those of all n rows once, for the random order,
-    and what the problem keeps for a replicate.
+    They are the row numbers in all batches, for each replicate; the row numbers of the random order, once; and what the
+    problem keeps for a replicate.
     directions : per row; 0 for methods without sets of directions. They add the bank of directions, two rotations (d,
         d) per replicate, and the values of a row where they do not fit into a block of the usual size.
     """

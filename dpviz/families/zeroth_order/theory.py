@@ -37,8 +37,8 @@ _DISTANCES, _DISTANCES_FOLLOWED = (2.0, 7 / 6), (1.0, 1.0)
 
 
 def smoothness_factor(d: int) -> float:
-    """Return κ_d, exactly: the gradient of the smoothed function has the Lipschitz constant κ_d L/r. It is at most √d,
-    and about √(2d/π)."""
+    """Return κ_d, exactly (THEORY.md, 2): the gradient of the smoothed function has the Lipschitz constant κ_d L/r. It
+    is at most √d, and about √(2d/π)."""
     return float(2 / math.sqrt(math.pi) * math.exp(gammaln(d / 2 + 1) - gammaln((d + 1) / 2)))
 
 
@@ -139,18 +139,18 @@ def factorisation(sums: Sums, length: int, first_ratio: float = 1.0) -> matrix_f
 
 
 def noise_sensitivity(
-    sums: Sums, factors: matrix_factorisation.Factorisation, changes: np.ndarray | float = 1.0
+    sums: Sums, factors: matrix_factorisation.Factorisation, sensitivities: np.ndarray | float = 1.0
 ) -> float:
     """Return the sensitivity that the noise of running sums is made for: its scale is σ = sensitivity/μ.
 
     It is the exact sensitivity of all released sums. For the published sums it is √(⌈log₂ T⌉ + 1) times the largest
     sensitivity of a leaf, which is more than the exact one unless T is a power of two.
 
-    factors : of these sums. changes : sensitivities of the leaves, (T,) or the same for all.
+    factors : of these sums. sensitivities : of the leaves, (T,) or the same for all.
     """
     if sums == "published":
-        return math.sqrt(math.ceil(math.log2(factors.length)) + 1) * float(np.max(changes))
-    return float(factors.sensitivity(changes))
+        return math.sqrt(math.ceil(math.log2(factors.length)) + 1) * float(np.max(sensitivities))
+    return float(factors.sensitivity(sensitivities))
 
 
 def mean_variance(sums: Sums, length: int) -> float:
@@ -190,9 +190,10 @@ def noise_ratios(sums: Sums, length: int, follows: bool = False) -> tuple[float,
     of those over 2r, weigh twice as much, and a batch has half the rows, as the first step takes the other half of an
     epoch's. If batches follow the moves it is half of that.
     """
-    factor, factors = (2 if follows else 4), factorisation(sums, length)
-    step = factor * math.sqrt(mean_variance(sums, length)) / length
-    epoch = factor * noise_sensitivity(sums, factors) * epoch_norm(factors) / math.sqrt(length)
+    factors = factorisation(sums, length)
+    leaf_ratio = 2 if follows else 4  # sensitivity of a change over that of a fresh estimate, times T
+    step = leaf_ratio * math.sqrt(mean_variance(sums, length)) / length
+    epoch = leaf_ratio * noise_sensitivity(sums, factors) * epoch_norm(factors) / math.sqrt(length)
     return step, epoch
 
 
@@ -220,7 +221,7 @@ class Setting:
     follows: bool = False
     value_range: float = math.inf
 
-    def changes(self, first: Any, batch: Any, move: Any) -> tuple[Any, Any]:
+    def sensitivities(self, first: Any, batch: Any, move: Any) -> tuple[Any, Any]:
         """Return s₁ and s₂, the sensitivities of the estimate of a gradient in the first step of an epoch, and of its
         change in a later step, with differences of values clipped at what L allows.
 
@@ -229,7 +230,9 @@ class Setting:
         first_clip = min(2 * self.radius * self.lipschitz, self.value_range)
         largest_distance, _ = self.distances
         later_clip = largest_distance * self.lipschitz * move
-        if not self.follows:  # if batches follow, near points count as much per row, and the range limits only far ones
+        # Batches that follow the moves grow with the distance of the points, as the clip does: so the sensitivity is
+        # the same at all distances, but for far points whose clip the range of values limits.
+        if not self.follows:
             later_clip = np.minimum(later_clip, self.value_range)
         directions = (self.kind, self.count, self.d)
         return (
@@ -291,7 +294,7 @@ def reduced_bound(
     first_variance = gradient_variance(s.kind, s.count, d, L) / first  # sampling error of the first step's estimate
     change_variance = gradient_change_variance(s.kind, s.count, d, L, s.radius)
     change_variance *= mean_squared_distance * move**2 / batch
-    noise = d * (max(s.changes(first, batch, move)) / s.mu) ** 2 * variance
+    noise = d * (max(s.sensitivities(first, batch, move)) / s.mu) ** 2 * variance
     # Step t adds up t - 1 changes: (T - 1)/2 in the mean over the steps.
     error = math.sqrt(first_variance + (length - 1) / 2 * change_variance + noise)
     return Bound(
@@ -309,7 +312,7 @@ def naive_bound(setting: Setting, length: int, epochs: int, batch: int, move: fl
     length, epochs : T and K. batch : rows of every step. move : D.
     """
     s, d, L = setting, setting.d, setting.lipschitz
-    sensitivity, _ = s.changes(batch, batch, move)
+    sensitivity, _ = s.sensitivities(batch, batch, move)
     squared_error = gradient_variance(s.kind, s.count, d, L) / batch + d * (sensitivity / s.mu) ** 2
     return Bound(
         travel=_travel_term(s, length, epochs, move),
@@ -357,10 +360,10 @@ def best_reduced(setting: Setting, sums: Sums, max_steps: int | None = None) -> 
     if sums != "optimal" or math.isinf(best.bound):
         return best
     move = setting.radius / best.length
-    s1, s2 = setting.changes(best.first, best.batch, move)
-    changes = np.append(s1, np.full(best.length - 1, s2))
+    s1, s2 = setting.sensitivities(best.first, best.batch, move)
+    sensitivities = np.append(s1, np.full(best.length - 1, s2))
     # Standard deviation of each sum at μ = 1 over the larger of the two sensitivities, the unit of `reduced_bound`.
-    deviations = factorisation(sums, best.length, float(s1 / s2)).rms_error(changes) / changes.max()
+    deviations = factorisation(sums, best.length, float(s1 / s2)).rms_error(sensitivities) / sensitivities.max()
     variance = float((deviations**2).mean())
     bound_of_optimal_sums = reduced_bound(setting, best.length, best.epochs, best.first, best.batch, move, variance)
     return replace(best, bound=bound_of_optimal_sums.total)
@@ -411,7 +414,7 @@ def reduced_grid(
         change_variance = (
             gradient_change_variance(s.kind, s.count, d, L, s.radius) * mean_squared_distance * move**2 / batch
         )
-        s1, s2 = s.changes(first, batch, move)
+        s1, s2 = s.sensitivities(first, batch, move)
         # A row enters one leaf only, so the larger of the two sensitivities counts.
         noise = (np.maximum(s1 * first_norm, s2 * later_norm) / s.mu) ** 2 * mean_square
         error = np.sqrt(first_variance + (T - 1) / 2 * change_variance + d * noise)
@@ -429,7 +432,7 @@ def naive_grid(setting: Setting, epoch_rows: np.ndarray, K: np.ndarray, T: np.nd
     s, d, L = setting, setting.d, setting.lipschitz
     batch = epoch_rows // T
     with np.errstate(divide="ignore", invalid="ignore"):
-        sensitivity, _ = s.changes(batch, batch, s.radius / T)
+        sensitivity, _ = s.sensitivities(batch, batch, s.radius / T)
         sampling_error = gradient_variance(s.kind, s.count, d, L) / batch  # of a gradient
         squared_error = sampling_error + d * (sensitivity / s.mu) ** 2
         travel = (s.gap + smoothing_bias(d, L, s.radius)) / (s.radius * K)  # the path D K T is r K long

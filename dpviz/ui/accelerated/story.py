@@ -112,7 +112,7 @@ def _price(epsilon: float) -> None:
     """Draw the error bound of private logistic regression against ε, and the best number of steps at this ε."""
     st.header("3. The price", anchor=False)
     st.markdown("More privacy, less accuracy. Each step adds noise: every budget has a best number of steps.")
-    best_steps, bound = story.planned(epsilon)
+    best_steps, bound = story.best_steps_and_bound(epsilon)
     figure = planner_figures.price(*_price_curve(), here=(epsilon, bound), title="Error bound, nats per row")
     charts.show_figure(figure, "home_price", f"Error bound against ε; at yours it is {short_up(bound)} nats per row")
     st.metric(

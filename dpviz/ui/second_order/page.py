@@ -456,7 +456,7 @@ def _row(forecast: Forecast) -> dict[str, object]:
         "Gradient": stopping.gradient_ratio,
         "Curvature": stopping.hessian_ratio,
         "Least decrease": None if rests_on_assumption else forecast.decrease,
-        "Rows, practical": _rounded_up(forecast.practical),
+        "Rows, practical": _rounded_up(forecast.rows_practical),
         "Rows, proven": _rounded_up(forecast.rows_needed),
         "Rows, published": _rounded_up(forecast.rows_published),
     }

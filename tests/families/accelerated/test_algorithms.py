@@ -1,5 +1,7 @@
 """The update rules against the reference numbers of THEORY.md, and against loops that are written from its text."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -60,6 +62,17 @@ def test_heavy_ball_without_noise_reproduces_the_reference_program() -> None:
     x = iterates(method, problem, NoPrivacy(), tables={KEY: table})[-1]
     assert x[0] == pytest.approx([0.294724530367, 0.190971221596, 0.662258187713], abs=1e-11)
     assert problem.build({KEY: table}).evaluate({"x": x})["objective"][0] == pytest.approx(0.636407499364, abs=1e-11)
+
+
+@pytest.mark.parametrize("budget", [NoPrivacy(), PureDP(epsilon=1.0)])
+def test_the_noisy_gradient_has_its_part_of_the_regulariser(budget: Budget) -> None:
+    """All of a quadratic's gradient is in that part: its norm is the length of a step over the step size."""
+    method = GradientDescent(iterations=3, relative_step=0.5)
+    plan = method.plan(BENCH.facts(), budget)
+    run = method.run(BENCH.build(), plan, Mechanisms(Ledger(plan.terms, 2), seed=3))
+    for previous, snapshot in pairwise(run):
+        length = np.linalg.norm(snapshot.output["x"] - previous.output["x"], axis=1)
+        assert snapshot.released["noisy_gradient_norm"] == pytest.approx(length / 0.5)
 
 
 def drawn_rows(generator: np.random.Generator, m: int, n: int) -> np.ndarray:

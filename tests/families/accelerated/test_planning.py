@@ -431,13 +431,13 @@ def test_no_count_is_likelier_than_the_guarantee_allows_and_some_are_as_much(eps
 def test_the_price_falls_and_is_the_bound_of_the_plan() -> None:
     found = story.price()
     assert (np.diff(found.bounds) <= 0).all() and found.bounds[0] == found.start
-    assert story.planned(0.01) == (0, found.start)  # no step is proven to help
+    assert story.best_steps_and_bound(0.01) == (0, found.start)  # no step is proven to help
     method = presets.METHODS[story.METHOD]
     for epsilon in (0.5, 2.0):
         plan = method.replaced(iterations=story.FARTHEST).plan(story.EXAMPLE.facts(), PureDP(epsilon=epsilon))
         bound = method.error_bound(plan)
         assert bound is not None
-        assert story.planned(epsilon) == (plan.iterations, pytest.approx(bound[-1], rel=1e-9))
+        assert story.best_steps_and_bound(epsilon) == (plan.iterations, pytest.approx(bound[-1], rel=1e-9))
 
 
 RUNS = 200

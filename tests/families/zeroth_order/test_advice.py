@@ -151,7 +151,7 @@ def test_who_watches_a_few_steps_of_a_tree_learns_less_than_who_watches_all() ->
     layout = VarianceReduced().layout(facts)
     tree, fresh = mu_of_first_steps(VarianceReduced(), facts, 1.0), mu_of_first_steps(Naive(), facts, 1.0)
     assert tree[-1] == pytest.approx(1.0) and (np.diff(tree) >= 0).all() and (fresh == 1.0).all()
-    first, later = VarianceReduced().changes(facts, layout)[:2]
+    first, later = VarianceReduced().sensitivities(facts, layout)[:2]
     full = max(math.sqrt(5) * first, math.sqrt(4) * later)
     assert tree[0] == pytest.approx(first / full) and tree[3] == pytest.approx(math.sqrt(2) * later / full)
 

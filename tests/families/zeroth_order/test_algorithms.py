@@ -62,7 +62,7 @@ def test_the_default_is_that_of_the_paper() -> None:
     assert (layout.epochs, layout.length, layout.first, layout.batch, layout.rows) == (40, 16, 665, 39, 50_000)
     assert plan.iterations == 640 and plan.events == (Gaussian(1.0),) and plan.charged_at.tolist() == [1]
     assert plan.record_at is not None and plan.record_at.tolist() == list(range(16, 641, 16))
-    first, later = method.changes(MODEL.facts(), layout)[:2]
+    first, later = method.sensitivities(MODEL.facts(), layout)[:2]
     assert (np.sqrt(5) * first, 2 * later) == pytest.approx((0.0404, 0.0769), abs=1e-4)
     bits = np.tile([int(t).bit_count() for t in range(1, 17)], 40)
     assert plan.noise["prefix"] == pytest.approx(2 * later * np.sqrt(bits), rel=1e-12)
@@ -222,7 +222,7 @@ def test_following_batches_halve_the_noise_of_a_change() -> None:
     """Default: 38 rows per D in place of 39 for two, and the first step's rows as they are left."""
     facts = MODEL.facts()
     alike, following = (VarianceReduced(follow_moves=follow) for follow in (False, True))
-    one, two = (method.changes(facts, method.layout(facts)) for method in (alike, following))
+    one, two = (method.sensitivities(facts, method.layout(facts)) for method in (alike, following))
     assert two[1] / one[1] == pytest.approx(39 / 38 / 2, rel=1e-12)
     assert following.plan(facts, MU).noise["prefix"].mean() < 0.57 * alike.plan(facts, MU).noise["prefix"].mean()
     plan = following.plan(facts, MU)

@@ -134,7 +134,7 @@ def test_the_planner_finds_the_epochs_of_the_table(
     assert (found.length, found.epochs) == (length, epochs) and batch in (None, found.batch)
     assert found.first + (length - 1) * found.batch == setting.n // epochs
     own, move = of(setting, kind), setting.radius / length
-    first, later = own.changes(found.first, found.batch, move)
+    first, later = own.sensitivities(found.first, found.batch, move)
     changes = np.append(first, np.full(length - 1, later))
     added = theory.factorisation(sums, length)
     relative = theory.noise_sensitivity(sums, added, changes) / max(first, later)
@@ -182,8 +182,8 @@ def test_ratios_of_noise_are_those_of_what_is_drawn(sums: Sums) -> None:
     own = Setting(n=0, d=6, lipschitz=1.0, radius=0.1, gap=1.0, mu=1.0, kind="orthonormal", count=6)
     for follows in (False, True):
         setting = replace(own, follows=follows)
-        fresh = setting.changes(20.0, 20.0, 0.0)[0]
-        later = setting.changes(1e9, 10.0, setting.radius / length)[1]
+        fresh = setting.sensitivities(20.0, 20.0, 0.0)[0]
+        later = setting.sensitivities(1e9, 10.0, setting.radius / length)[1]
         covariance = (later * theory.noise_sensitivity(sums, found)) ** 2 * found.decoder() @ found.decoder().T
         step = math.sqrt(np.trace(covariance) / length) / fresh
         epoch = math.sqrt(covariance.sum()) / length / (fresh / math.sqrt(length))

@@ -144,8 +144,8 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
         """Return the bytes that a run takes.
 
-        To those that the problem counts it adds, for each replicate, the curvature of every row where Hessians are used
-        by products only, and else Hessians if they have more columns than the diagnostics form anyway.
+        They are those of the problem and, for each replicate, the curvature of every row where Hessians are used by
+        products only; else whole Hessians, if they have more columns than the problem's own diagnostics form anyway.
 
         A matrix has d² numbers, its packed triangle half as many. `NoisyDerivatives.hessian` holds 3 d² numbers for
         each replicate at its end: four triangles, of the exact Hessian, the noisy one, the finite ones, and these
@@ -162,7 +162,8 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
     @abstractmethod
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
         """Return the function that performs one iteration for the replicates that take part, given the state and their
-        numbers (R',): it moves each of them in the state, or stops or ends it."""
+        numbers (R',): it moves each of them in the state, stops it where it meets the targets, or ends it where it
+        cannot go on."""
 
     def run(self, problem: NonconvexRisk, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         """Run all replicates of the plan until each has ended; yield a snapshot at the start and after every
@@ -387,7 +388,8 @@ class ShortStep(WholeTable):
         if self.split == "decrease" and self.phases == "one" and by_curvature > by_gradient:
             (length,) = lengths
             # Every step costs at most `unit` times its guaranteed decrease, so all steps but the last cost at most
-            # `unit` times the gap. If the phase is too short for that, gradient steps in all of it are paid for.
+            # `unit` times the gap together. In a phase too short to use up the gap, the budget is enough for gradient
+            # steps only, and one curvature step.
             unit = additive_budget.amount / (min(facts.gap, length * by_gradient) + by_curvature)
             cost_of_test = unit * (by_curvature - by_gradient)  # a curvature step pays for a gradient, too
             costs = {purpose: cost_of_test * share for purpose, share in test_shares.items()}
@@ -479,7 +481,8 @@ class PerturbedDescent(NonconvexMethod):
         unlucky one: the distance from the ridge grows by the factor 1 + ε_H/G per step.
         """
         # Gradients are as long as their tolerance ε_g at the distance ε_g/ε_H from the ridge. Of a step aside of length
-        # r ε_g/G about 1/√d leads away from the ridge, or UNLUCKY times less. The factor is the ratio of the two.
+        # r ε_g/G about 1/√d leads away from the ridge, or UNLUCKY times less. The factor is the ratio of the two. Here
+        # ε_H is its tolerance, which is a little smaller, so that the patience is rather too long.
         growth = self.analysis(facts).curvature_tolerance / facts.smoothness
         factor_to_grow = UNLUCKY * math.sqrt(facts.d) / (self.radius * growth)
         return max(1, math.ceil(math.log(factor_to_grow) / math.log1p(growth)))
@@ -511,8 +514,8 @@ class PerturbedDescent(NonconvexMethod):
         patience, radius = int(plan.resolved["patience"]), self.radius * analysis.gradient_tolerance / facts.smoothness
         derivatives = NoisyDerivatives(problem, releases, self.hessian_noise, at_state=False)
         assert isinstance(releases, SeparateReleases)
-        # By replicate, the number of successive short gradients since it stepped aside; 0 at the first short one, where
-        # it does so. Without an entry, for which -1 is read, the last gradient was long.
+        # By replicate, the number of short gradients in a row after the first one, at which it steps aside: 0 there. No
+        # entry, which is read as -1: the last gradient was long.
         counts: dict[int, int] = {}
 
         def move(state: State, replicates: np.ndarray) -> None:
@@ -537,7 +540,8 @@ class PerturbedDescent(NonconvexMethod):
 def in_ball(releases: SeparateReleases, d: int, replicates: np.ndarray, radius: float) -> np.ndarray:
     """Draw (R', d) points, uniform in a ball of this radius around 0 and independent of the data.
 
-    The first d of d + 2 normal numbers that are scaled to norm 1 together are uniform in the unit ball.
+    The first d of d + 2 normal numbers that are scaled to norm 1 together are uniform in the unit ball (Voelker,
+    Gosmann, Stewart 2017).
     """
     normal = releases.directions(d + 2, replicates)
     return np.asarray(radius * normal[:, :d] / np.linalg.norm(normal, axis=1, keepdims=True))

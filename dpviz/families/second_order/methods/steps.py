@@ -101,7 +101,8 @@ class Certificate:
         """
         self.counts.update(replicates.tolist())
         k = np.array([self.counts[r] for r in replicates.tolist()], dtype=float)
-        quantiles = -ndtri(self.failure / (k * (k + 1)))  # a standard normal number is above one with this probability
+        # A standard normal number exceeds its quantile with the probability that is given to `ndtri`.
+        quantiles = -ndtri(self.failure / (k * (k + 1)))
         return self.noise[iteration - 1] * quantiles - self.target
 
 
@@ -167,8 +168,8 @@ class NoCurvatureTest:
 
 
 def eigenpairs(matrices: np.ndarray, gradients: np.ndarray) -> np.ndarray:
-    """Return (R, 1 + d): in the first column the smallest eigenvalues of matrices (R, d, d), then their unit vectors,
-    which do not point uphill by the gradients (R, d)."""
+    """Return (R, 1 + d): in the first column the smallest eigenvalues of matrices (R, d, d), then their unit
+    eigenvectors, which do not point uphill by the gradients (R, d)."""
     values, directions = smallest_eigenpair(matrices, gradients)
     return np.column_stack([values, directions])
 
@@ -301,7 +302,7 @@ class KrylovTest(CurvatureTest):
                 lambda v: times_hessian(v) + diagonal * v, starts, steps=count, failure=self.failure
             )
             is_undecided = (values >= -self.tolerance) & (lower_bounds < -self.tolerance)
-            if not is_undecided.any() or count >= d:
+            if not is_undecided.any() or count >= d:  # after d products the bound is the eigenvalue itself
                 break
             count = min(2 * count, d)
         values = np.where(values < -self.tolerance, values, lower_bounds)  # a direction down, or a bound to stop by

@@ -127,7 +127,6 @@ class LineSearch(WholeTable):
         )
 
     def _step_rule(self, problem: NonconvexRisk, releases: Releases) -> StepRule:
-        """Return the rule for the length of a step: the line search."""
         assert isinstance(releases, SeparateReleases)
         return Backtracking(self.search(problem.facts), problem, releases)
 
@@ -202,7 +201,6 @@ class TrustRegion(NonconvexMethod):
         return 1.0
 
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
-        """Return the function that performs one iteration for the replicates (R',) that take part."""
         analysis, radius = self.analysis(problem.facts), plan.resolved["radius"]
         derivatives = NoisyDerivatives(problem, releases, self.hessian_noise, at_state=False)
         stopping_multiplier = math.sqrt(problem.facts.hessian_lipschitz * plan.resolved["target"])
