@@ -201,7 +201,8 @@ def stopped_epsilon(stopping: Stopping, tries: float, mu: float, delta: float) -
     A μ-GDP release has the Rényi divergences ε(λ) = λμ²/2. Those of the best try are, for any order λ' > 1,
     ε(λ) + (1 + η)((1 - 1/λ')ε(λ') + ln(1/γ)/λ') + ln(E K)/(λ - 1) (section 7). tries : E K.
     """
-    eta, log_inverse_gamma = float(stopping == "geometric"), -math.log(stopping_gamma(stopping, tries))
+    eta = 1 if stopping == "geometric" else 0
+    log_inverse_gamma = -math.log(stopping_gamma(stopping, tries))
     # The smallest value of (λ' - 1)μ²/2 + ln(1/γ)/λ' over λ', at λ' = √(2 ln(1/γ))/μ, or at λ' = 1 if that is smaller.
     best_order = math.sqrt(2 * log_inverse_gamma) / mu
     price = mu * math.sqrt(2 * log_inverse_gamma) - mu**2 / 2 if best_order > 1 else log_inverse_gamma
