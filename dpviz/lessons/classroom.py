@@ -46,14 +46,14 @@ class _Bucket:
         self._tokens, self._filled_at = size, -math.inf  # full when first used
 
     def seconds_to_wait(self, now: float) -> float:
-        """Return the seconds until there is a token, 0 if there is one now."""
+        """Add the tokens since the last call, and return the seconds until there is one, 0 if there is one now."""
         self._tokens = min(self._size, self._tokens + (now - self._filled_at) / self._every)
         self._filled_at = now
         return max(0.0, (1 - self._tokens) * self._every)
 
     def take(self, now: float) -> None:
         """Take a token. Raises TooOften if there is none."""
-        seconds = self.seconds_to_wait(now)  # this also adds the tokens since the last call
+        seconds = self.seconds_to_wait(now)
         if seconds > 0:
             raise TooOften(seconds)
         self._tokens -= 1

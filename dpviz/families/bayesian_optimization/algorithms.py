@@ -82,8 +82,8 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
     )
 
     def released_settings(self) -> str:
-        """Return the settings that the releases depend on, as JSON; the share and the noise factor only where they are
-        not 1, so that methods without them draw the noise that they had before these settings existed."""
+        """Return the settings that the releases depend on, as JSON, from which the noise is seeded; without share and
+        noise factor where they are 1, so that a run keeps the noise that it had before these settings existed."""
         # Only DP-GIBO has a noise factor; for the other methods it counts as 1.
         return self.settings_without([name for name in BY_NAME if getattr(self, name, 1.0) == 1.0])
 

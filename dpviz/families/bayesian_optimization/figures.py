@@ -263,7 +263,7 @@ def trainings_by_level(forecast: Forecast) -> Chart:
         for label, count in forecast.trainings.items()
         if label != forecast.label
     ]
-    method = forecast.method.replaced(batch_size=None)
+    method = forecast.method.replaced(batch_size=None)  # so that the level decides
     rules = [method.replaced(bias_level=level).batches(forecast.facts) for level in levels.tolist()]
     trainings = np.array([planning.expected_trainings(batches, method.iterations) for batches in rules])
     figure = line_figure(
@@ -374,7 +374,8 @@ def attacks(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> Chart:
     curves = {}
     for label, plan in plans.items():
         if plan.private:
-            # After earlier releases at the cost ε, the false alarms of a test of the run have grown by at most e^ε.
+            # After earlier releases at the cost ε, the false alarms of a test of the run have grown by at most e^ε. The
+            # budget bounds the misses, too, and the larger bound counts.
             earlier_epsilon = min(accountants.total(plan.facts.released, "epsilon"), 700.0)  # so that `exp` is finite
             alarms = np.minimum(1.0, RATES * math.exp(earlier_epsilon))
             misses = np.maximum(tradeoffs.tradeoff(plan.events, alarms), plan.budget.tradeoff(RATES))

@@ -38,8 +38,8 @@ def published_radius(noise: float, d: int, steps: int, failure: float) -> float:
 
 
 def value_release_factor(loss_cap: float, clip: float, distance: float, d: int) -> float:
-    """Return by which factor the noise in each coordinate of a gradient is larger if losses are released and their
-    differences taken, instead of gradients: M√d/(2Bh) (section 8).
+    """Return M√d/(2Bh), the factor by which the noise in each coordinate of a gradient grows if losses are released,
+    and slopes computed from their differences, in place of gradients (section 8).
 
     A user moves the losses at 2d points at the distance h by √(2d) M/n together, with M = `loss_cap`. A slope is the
     difference of two losses over 2h, with √2/(2h) times the noise of a loss; a gradient moves by 2B/n.

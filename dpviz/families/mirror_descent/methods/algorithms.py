@@ -120,13 +120,13 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         split = self.shares(facts, draws, pure=budget.pure)
         factor = 2 if self.output == "fresh" else 1  # fresh output takes as many draws as the game
         total_draws = draws[0] * factor, draws[1] * factor  # of x and of y, per round
-        largest = [math.inf, math.inf]  # step sizes of x and y; privacy is no limit for a player that pays nothing
+        max_steps = [math.inf, math.inf]  # of x and y; privacy is no limit for a player that pays nothing
         if budget.private:
             caps = planning.private_steps(
                 facts, budget, row_weights, draws=total_draws, split=split, accounting=self.accounting, rounds=rounds
             )
-            largest = [cap if share else math.inf for cap, share in zip(caps, split, strict=True)]
-        steps = [self.step_size(facts, rounds, player, self.relative_step * cap) for player, cap in enumerate(largest)]
+            max_steps = [cap if share else math.inf for cap, share in zip(caps, split, strict=True)]
+        steps = [self.step_size(facts, rounds, p, self.relative_step * largest) for p, largest in enumerate(max_steps)]
         # Bounded range η = 2 osc τ w of a draw in each round, with w the largest weight of a row (THEORY.md, 4.1).
         ranges = tuple(
             2 * oscillation * step * row_weights if budget.private and share else np.zeros(rounds)
