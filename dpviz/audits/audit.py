@@ -79,7 +79,7 @@ class Claim:
             ranges = tuple(release.eta for release in releases if isinstance(release, ExpMech))
             if ranges and len(ranges) == len(releases):
                 largest = max(ranges)
-                if len(ranges) == 1:
+                if len(ranges) == 1:  # in closed form, which `_least_range` is not
                     return cls("η", largest, audit.least_eta, partial(closed_forms.exponential_tradeoff, largest))
                 if _FACTORS[-1] * largest <= pld.LARGEST_LOSS:  # larger ones cannot be composed: then the budget
                     smallest_value = partial(_least_range, ranges)
@@ -289,7 +289,7 @@ class Verdict(Displayed):
 
     @property
     def proven(self) -> str:
-        """The bound in symbols, "ε ≥ 0.912"; with more digits if it refutes the claim, which 0.912 might not exceed."""
+        """The bound in symbols, "ε ≥ 0.912"; with more digits if it refutes the claim, as three might not show that."""
         return f"{self.symbol} ≥ {short_down(self.bound, 6 if self.violation else 3)}"
 
     @property
@@ -342,7 +342,7 @@ class Audit:
     @cached_property
     def plan(self) -> Plan:
         """The plan under audit. Raises UserError where the budget does not fit the algorithm."""
-        with one_thread:
+        with one_thread:  # as in `stream`, since the last digits of results depend on the number of threads
             return self.case.algorithm.plan(self.case.neighbours.one.facts, self.budget)
 
     @cached_property
@@ -406,8 +406,8 @@ class Audit:
                 title="The method does not repeat itself",
             )
         scales = np.concatenate([np.empty(0), *self.plan.noise.values()])  # `empty`: a plan may have no noise
-        watch = ReleaseTests(scales, self.plan.noise_varies, pair.row)
-        watch.compare_spent(self.budget.spent(self.plan.events, self.plan.facts.released), self.budget.limit)
+        release_tests = ReleaseTests(scales, self.plan.noise_varies, pair.row)
+        release_tests.compare_spent(self.budget.spent(self.plan.events, self.plan.facts.released), self.budget.limit)
         by_world = [np.empty(0), np.empty(0)]  # the scores of both worlds so far
         attack, looks, done = None, list[Look](), 0  # done: number of runs so far
         looks_at = self.runs_at_looks()
@@ -415,20 +415,20 @@ class Audit:
         for end in sorted({*range(BLOCK, self.runs, BLOCK), self.tuning, *looks_at, self.runs}):
             for world in (0, 1):
                 release = f"{world}, from {done}"  # names random streams that no other block has
-                block = scores(self.case, self.plan, world, seed, release, end - done, watch)
+                block = scores(self.case, self.plan, world, seed, release, end - done, release_tests)
                 by_world[world] = np.concatenate([by_world[world], block])
             # Besides, the mechanisms make choices of known probabilities, whose frequencies are tested.
             for choices in choice_counts(
                 self.case.source, _events(self.plan), seed=seed, release=f"from {done}", runs=end - done
             ):
-                watch.add_choices(*choices)  # counts and probabilities
+                release_tests.add_choices(*choices)  # counts and probabilities
             done = end
             if end == self.tuning:
                 attack = self._choose_attack(*by_world)
             if attack is not None and end in looks_at:
                 counted = [values[self.tuning :] for values in by_world]
                 looks.append(self._look(attack, *counted))
-            implementation = ImplementationVerdict(watch.findings()) if end == self.runs else None
+            implementation = ImplementationVerdict(release_tests.findings()) if end == self.runs else None
             yield Progress(by_world[0], by_world[1], self.tuning, attack, tuple(looks), implementation)
 
     def runs_at_looks(self) -> list[int]:
@@ -464,7 +464,7 @@ class Audit:
 
 
 def scores(
-    case: Case, plan: Plan, world: int, seed: int, release: str, runs: int, watch: ReleaseTests | None = None
+    case: Case, plan: Plan, world: int, seed: int, release: str, runs: int, release_tests: ReleaseTests | None = None
 ) -> Floats:
     """Compute (runs,) the scores, rounded, of `runs` runs on D (world 0) or on D' (world 1).
 
@@ -476,7 +476,7 @@ def scores(
     the other data set, as that output reveals the data set.
 
     release : name of the random streams of these runs.
-    watch : the tests of the implementation, which also get the runs.
+    release_tests : the tests of the implementation, which also get the runs.
     """
     algorithm, data, transcript_class = case.algorithm, case.neighbours, case.source
     problems = (data.one, data.other)
@@ -492,8 +492,8 @@ def scores(
     }
     # Without batches the runs themselves serve for their world; with batches a replay takes this place.
     transcripts = {(world, True): actual, **replays}
-    # The runs come first: in each step they release what the replays then hand out.
-    # Each has a copy of its problem, since a method with a mistake made on purpose may change the problem's queries.
+    # The runs come first: in each step they release what the replays then hand out. Runs and replays have copies of the
+    # problems, since a method with a mistake made on purpose may change the queries of its problem.
     steps = [iter(algorithm.run(copy(problems[world]), plan, actual))]
     steps += [iter(algorithm.run(copy(problems[w]), plan, replay)) for (w, _), replay in replays.items()]
     is_distinguished = np.zeros(runs, dtype=bool)
@@ -510,11 +510,11 @@ def scores(
         is_distinguished[:] = True
         for _ in steps[0]:  # releases that are paid for already may still follow
             pass
-    if watch is not None:
+    if release_tests is not None:
         on_same = (replays[world, True], replays[world, False]) if draws_batches else None
-        watch.add(actual, (transcripts[world, True], transcripts[1 - world, True]), on_same=on_same)
+        release_tests.add(actual, (transcripts[world, True], transcripts[1 - world, True]), on_same=on_same)
         if isinstance(plan.terms, Filter):  # what a run spends is known only now
-            watch.compare_spent(float(actual.spent(plan.terms.currency).max()), plan.terms.cap)
+            release_tests.compare_spent(float(actual.spent(plan.terms.currency).max()), plan.terms.cap)
     if case.score is not None:
         result = case.score(actual)
     else:

@@ -80,7 +80,7 @@ class OneRun:
         claim, seed = require(budget, PureDP).epsilon, seed_or_random(seed)
         (generator,) = streams(seed, Purpose.PUBLIC, replicates=1, release="coins")
         coins = generator.integers(0, 2, self.canaries).astype(bool)
-        with one_thread:
+        with one_thread:  # the last digits of results depend on the number of threads
             problems = [self.data(coin_values) for coin_values in (coins, np.ones_like(coins), np.zeros_like(coins))]
             plan = self.algorithm.plan(problems[0].facts, budget)  # the facts of all three are equal
             actual = self.source(Ledger(plan.terms, replicates=1), seed, release="one run")

@@ -46,14 +46,14 @@ class _Bucket:
         self._tokens, self._filled_at = size, -math.inf  # full when first used
 
     def seconds_to_wait(self, now: float) -> float:
-        """Return the seconds until there is a token, 0 if there is one now."""
+        """Add the tokens since the last call, and return the seconds until there is one, 0 if there is one now."""
         self._tokens = min(self._size, self._tokens + (now - self._filled_at) / self._every)
         self._filled_at = now
         return max(0.0, (1 - self._tokens) * self._every)
 
     def take(self, now: float) -> None:
         """Take a token. Raises TooOften if there is none."""
-        seconds = self.seconds_to_wait(now)  # this also adds the tokens since the last call
+        seconds = self.seconds_to_wait(now)
         if seconds > 0:
             raise TooOften(seconds)
         self._tokens -= 1
@@ -212,7 +212,7 @@ class MembershipGame(Question):
             raise ValueError("the game has one guess, true or false, for each round")
         return tuple(answer)
 
-    def right(self, seat: int, guesses: Sequence[bool]) -> int:
+    def count_right(self, seat: int, guesses: Sequence[bool]) -> int:
         """Return how many of the guesses of the phone with this seat are right."""
         present = self.present[seat % len(self.present)]
         return sum(guess == truth for guess, truth in zip(guesses, present, strict=True))
@@ -255,7 +255,7 @@ class Room:
 
     code : the letters by which phones find it. key : the secret by which the lecturer's page finds it.
     lecturer : the secret name of the tab that drew the lecturer's page last, "" before the first.
-    questions : all that was asked, in order; the last one is what phones show, unless `look_up` came after it.
+    questions : all that was asked, in order; the last one is what phones show, unless `show_text` came after it.
     scene : grows with every change of what phones show, which another phone's answer is not.
     log : the lecturer's acts: seconds since the room was opened, the act, and the number of the question.
     """
@@ -360,13 +360,13 @@ class Room:
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Have `listener` called, from any thread, after every change of what phones show; return the function that
-        ends this."""
+        removes it."""
         self._listeners.add(listener)
         return partial(self._listeners.discard, listener)
 
     # ------------------------------------------------------------------------------------------------- the lecturer's
 
-    def look_up(self, text: str = "Look up") -> None:
+    def show_text(self, text: str = "Look up") -> None:
         """Have phones show a short text in place of a question."""
         with self._lock:
             if self._is_asking or text != self._text:
@@ -393,7 +393,7 @@ class Room:
             return self.questions[-1]
 
     def close(self, ballot: Ballot) -> None:
-        """Take no more answers to a question, so that its result has all; `reveal` follows."""
+        """Take no more answers to a question, before its result is computed from them; `reveal` follows."""
         with self._lock:
             ballot.is_open = False
 
@@ -415,7 +415,8 @@ class Room:
             self._change()
 
     def remove_one(self, ballot: Ballot) -> None:
-        """Remove the answer of one phone, drawn at random, from those that count."""
+        """Remove the answer of one phone, drawn at random, so that results with and without it can be
+        compared."""
         with self._lock:
             if ballot.answers:
                 seat = secrets.choice(list(ballot.answers))

@@ -138,7 +138,7 @@ class Measure(ABC):
 
     def noise(self, _: Side) -> tuple[Curve, ...]:
         """Return the lines of a second chart, of the noise scale in each step, which plans know before anything runs;
-        none if the lesson is not about that."""
+        none for most measures."""
         return ()
 
     def ratio(self, before: Side, after: Side) -> float:
@@ -488,7 +488,7 @@ class ShareFound(Measure):
     def share(self, _: Side, epsilon: float) -> float:
         """Return the largest share of people, in per cent, that an attacker can find under pure ε-DP.
 
-        It is 1 minus the smallest rate of misses at a rate FALSE_ALARMS of false alarms.
+        It is 1 minus the smallest rate of misses at a rate FALSE_ALARMS of false alarms. Subclasses read the side, too.
         """
         return 100 * (1 - float(PureDP(epsilon=epsilon).tradeoff(FALSE_ALARMS)))
 

@@ -187,7 +187,7 @@ def test_three_phones_answer_and_neither_a_reload_nor_a_killed_tab_loses_anythin
     for page in pages:
         expect(page.get_by_text("Sent. Look up.")).to_be_visible()
     assert hall.room.phones == 3 and asked.answers == answers
-    score = (lambda seat: {"right": ODDS.right(seat, answers[seat])}) if kind == "odds" else None
+    score = (lambda seat: {"right": ODDS.count_right(seat, answers[seat])}) if kind == "odds" else None
     hall.room.reveal(asked, result, score)
     expect(pages[1].get_by_text(says).first).to_be_visible()
     for page in pages:
@@ -355,5 +355,5 @@ def test_without_a_connection_an_answer_is_kept_and_without_a_stream_the_page_as
     page.context.route("**/news", lambda route: route.abort())
     page.reload()
     expect(page.get_by_text("Sent. Look up.")).to_be_visible()
-    hall.room.look_up("Listen")
+    hall.room.show_text("Listen")
     expect(page.get_by_role("heading", name="Listen")).to_be_visible()

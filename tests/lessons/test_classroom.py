@@ -68,7 +68,7 @@ def test_a_question_goes_to_any_seat_as_json_and_takes_answers_of_its_own_form_o
 def test_a_game_tells_a_phone_its_counts_and_nothing_of_who_was_in() -> None:
     games = [MembershipGame("?", 1.0, 30, [[30.5, 31.0], [29.0, 28.0]], [[isin, True]] * 2) for isin in (True, False)]
     assert games[0].facts(1) == games[1].facts(1) == {"epsilon": 1.0, "others": 30, "counts": [29.0, 28.0]}
-    assert [game.right(5, (True, False)) for game in games] == [1, 0]
+    assert [game.count_right(5, (True, False)) for game in games] == [1, 0]
 
 
 def test_a_phone_has_one_seat_and_one_answer_whose_removal_it_cannot_tell() -> None:
@@ -120,12 +120,12 @@ def test_phones_hear_of_what_they_show_and_not_of_answers() -> None:
     heard: list[int] = []
     end = room.listen(lambda: heard.append(room.scene))
     room.join("one")
-    room.look_up("Look up")  # as before
+    room.show_text("Look up")  # as before
     room.ask(KINDS["choice"][0])
     room.answer("one", 1, 0)
     assert heard == [1]
     end()
-    room.look_up("Listen")
+    room.show_text("Listen")
     assert heard == [1] and room.state("one") == {"scene": 2, "text": "Listen"}
 
 

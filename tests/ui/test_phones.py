@@ -143,7 +143,7 @@ def test_news_come_at_once_to_everybody_and_not_for_answers_of_others() -> None:
             assert (await one())["title"] == (await two())["title"] == QUESTION.title
             await hall.post("answer", phone="one", number=1, answer=0)
             hall.room.reveal(hall.room.questions[0], {"right": 1})
-            hall.room.look_up("Look here")  # both before the loop can send: one message
+            hall.room.show_text("Look here")  # both before the loop can send: one message
             assert (await one())["text"] == (await two())["text"] == "Look here"
             hall.room.end()
             assert [await one(), await one()] == [{"scene": hall.room.scene, "over": True}, None]
@@ -160,7 +160,7 @@ def test_a_phone_has_one_stream_and_one_that_is_gone_leaves_nothing() -> None:
             async with hall.news("one") as new:
                 assert "text" in await new()
                 assert [await old(), await old()] == [{"elsewhere": True}, None]
-                hall.room.look_up("Still here")
+                hall.room.show_text("Still here")
                 assert (await new())["text"] == "Still here"
         assert hall.phones._streams == {} and not hall.room._listeners
 

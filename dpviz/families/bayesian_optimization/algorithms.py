@@ -82,8 +82,8 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
     )
 
     def released_settings(self) -> str:
-        """Return the settings that the releases depend on, as JSON; the share and the noise factor only where they are
-        not 1, so that methods without them draw the noise that they had before these settings existed."""
+        """Return the settings that the releases depend on, as JSON, from which the noise is seeded; without share and
+        noise factor where they are 1, so that a run keeps the noise that it had before these settings existed."""
         # Only DP-GIBO has a noise factor; for the other methods it counts as 1.
         return self.settings_without([name for name in BY_NAME if getattr(self, name, 1.0) == 1.0])
 
@@ -130,7 +130,7 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
         return ()
 
     def has_internal(self, facts: TuningFacts) -> bool:
-        return True  # `UserGradients.diagnostics`
+        return True  # every snapshot has `UserGradients.diagnostics`
 
     def run(self, problem: TuningProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         """Run all R replicates, and yield their iterates after each step."""
@@ -157,7 +157,8 @@ class Walk:
 
     def __init__(self, facts: TuningFacts, mechanisms: Mechanisms, rule: Literal["adagrad", "sgd"]) -> None:
         self.low, self.high = facts.box
-        self.x, self._rule = facts.starting_points(mechanisms.common), rule
+        self._rule = rule
+        self.x = facts.starting_points(mechanisms.common)  # generators that are the same for all methods
         self.norm, self.diverged = np.full(len(self.x), np.nan), np.zeros(len(self.x), dtype=bool)
         self._squares = np.zeros_like(self.x)  # AdaGrad: sums of squared gradients
 
@@ -498,7 +499,7 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
         check_facts(problem, plan.facts)
         facts, count = problem.facts, mechanisms.replicates
         low, high = facts.box
-        x = facts.starting_points(mechanisms.common)  # the output: of the evaluated points that with the lowest mean
+        x = facts.starting_points(mechanisms.common)  # the output: the evaluated point with the lowest mean
         diverged = np.zeros(count, dtype=bool)
         # The evaluated points, and the noisy losses there; filled in step by step.
         points, values = np.empty((count, self.trainings, facts.d)), np.zeros((count, self.trainings))

@@ -198,7 +198,7 @@ class BatchRule:
             return local.trial(np.empty((0, len(axes))))
         noise, length = self.surrogate.noise, self.surrogate.length_scale
         # The offsets are along `axes`; the product with `axes.T` gives the moves in the coordinates of theta.
-        moves = length * designs.offsets(count, len(axes), noise, least=self.placing.nearest) @ axes.T
+        moves = length * designs.offsets(count, len(axes), noise, nearest=self.placing.nearest) @ axes.T
         return local.trial(designs.moved_into_box(local.theta, moves, self.low, self.high))
 
 

@@ -55,32 +55,32 @@ def simplex_dimensions(count: int, d: int) -> tuple[int, ...]:
     return (size + 1,) * larger_ones + (size,) * (simplices - larger_ones)
 
 
-def spread(dimensions: int, noise: float, least: float) -> float:
-    """Return the u of a simplex in D dimensions: the best one, or that of the distance `least` × ℓ if it is larger."""
-    return max(best_spread(dimensions, noise), least**2)
+def spread(dimensions: int, noise: float, nearest: float) -> float:
+    """Return the u of a simplex in D dimensions: the best one, or that of the distance `nearest` ℓ if it is larger."""
+    return max(best_spread(dimensions, noise), nearest**2)
 
 
-def unexplained(count: int, d: int, noise: float, least: float = 0.0) -> float:
+def unexplained(count: int, d: int, noise: float, nearest: float = 0.0) -> float:
     """Return α/P, the share of the gradient's variance that a design of `count` points leaves unexplained.
 
-    noise : s. least : smallest distance from θ, in units of ℓ. More than 2d points are central differences, which are
+    noise : s. nearest : smallest distance from θ, in units of ℓ. More than 2d points are central differences, which are
     2d points, m times: then means of m evaluations have the noise s/m.
     """
     if count == 1:  # a single point explains u e^-u/(1 + s) of one direction, most at u = 1, the distance ℓ
-        u = max(1.0, least**2)
+        u = max(1.0, nearest**2)
         return 1 - u * math.exp(-u) / (1 + noise) / d
     noise_of_mean = noise / max(1, count // (2 * d))
     dimensions = simplex_dimensions(min(count, 2 * d), d)
-    explained_by = {D: explained(D, spread(D, noise_of_mean, least), noise_of_mean) for D in set(dimensions)}
+    explained_by = {D: explained(D, spread(D, noise_of_mean, nearest), noise_of_mean) for D in set(dimensions)}
     return 1 - sum(explained_by[D] for D in dimensions) / d
 
 
-def smallest_batch(level: float, d: int, noise: float, least: float = 0.0, repeats: int = 1) -> int | None:
+def smallest_batch(level: float, d: int, noise: float, nearest: float = 0.0, repeats: int = 1) -> int | None:
     """Return the smallest number of points of a first step that leaves at most the share `level` of the gradient's
     variance unexplained; None if even central differences, `repeats` times, leave more."""
     repeated = (2 * d * m for m in range(2, repeats + 1))
     for count in (*range(1, 2 * d + 1), *repeated):
-        if unexplained(count, d, noise, least) <= level:
+        if unexplained(count, d, noise, nearest) <= level:
             return count
     return None
 
@@ -93,21 +93,21 @@ def simplex(dimensions: int) -> np.ndarray:
 
 
 @lru_cache(1024)
-def offsets(count: int, d: int, noise: float, least: float) -> np.ndarray:
+def offsets(count: int, d: int, noise: float, nearest: float) -> np.ndarray:
     """Return (b, d) the design of `count` points around 0, in units of ℓ; its simplices lie along consecutive axes.
 
-    b is `count` up to 2d; more points are central differences, 2d points, m times, and b = 2dm <= `count`. least :
+    b is `count` up to 2d; more points are central differences, 2d points, m times, and b = 2dm <= `count`. nearest :
     smallest distance from 0.
     """
     if count == 1:
-        points = max(1.0, least) * np.eye(1, d)  # along the first axis
+        points = max(1.0, nearest) * np.eye(1, d)  # along the first axis
     else:
         repeats = max(1, count // (2 * d))
         dimensions = simplex_dimensions(min(count, 2 * d), d)
         points = np.zeros((sum(dimensions) + len(dimensions), d))  # a simplex in D dimensions has D + 1 points
         row, column = 0, 0
         for D in dimensions:
-            distance = math.sqrt(spread(D, noise / repeats, least))
+            distance = math.sqrt(spread(D, noise / repeats, nearest))
             points[row : row + D + 1, column : column + D] = distance * simplex(D)
             row, column = row + D + 1, column + D
         points = np.tile(points, (repeats, 1))

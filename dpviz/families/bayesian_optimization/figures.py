@@ -118,7 +118,8 @@ def by_trainings(
             continue
         curves[label] = axis_values, values
         all_run, some_ended = axis_values <= first_end, axis_values >= first_end
-        has_band, goes_on = bool((high > low)[all_run].any()), bool((axis_values > first_end).any())
+        goes_on = bool((axis_values > first_end).any())
+        has_band = bool((high > low)[all_run].any())
         low_band, high_band = (low[all_run], high[all_run]) if has_band else (None, None)  # none for a single run
         legend = not goes_on  # a thin part, which ends where the method does, has the label
         lines.append(
@@ -262,7 +263,7 @@ def trainings_by_level(forecast: Forecast) -> Chart:
         for label, count in forecast.trainings.items()
         if label != forecast.label
     ]
-    method = forecast.method.replaced(batch_size=None)
+    method = forecast.method.replaced(batch_size=None)  # so that the level decides
     rules = [method.replaced(bias_level=level).batches(forecast.facts) for level in levels.tolist()]
     trainings = np.array([planning.expected_trainings(batches, method.iterations) for batches in rules])
     figure = line_figure(
@@ -373,8 +374,9 @@ def attacks(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> Chart:
     curves = {}
     for label, plan in plans.items():
         if plan.private:
-            # After earlier releases at the cost ε, the false alarms of a test of the run have grown by at most e^ε.
-            earlier_epsilon = min(accountants.total(plan.facts.released, "epsilon"), 700.0)  # which keeps it finite
+            # After earlier releases at the cost ε, the false alarms of a test of the run have grown by at most e^ε. The
+            # budget bounds the misses, too, and the larger bound counts.
+            earlier_epsilon = min(accountants.total(plan.facts.released, "epsilon"), 700.0)  # so that `exp` is finite
             alarms = np.minimum(1.0, RATES * math.exp(earlier_epsilon))
             misses = np.maximum(tradeoffs.tradeoff(plan.events, alarms), plan.budget.tradeoff(RATES))
             curves[label] = misses, styles[label]

@@ -134,7 +134,7 @@ class Forecast:
 
     @property
     def noise(self) -> float:
-        """Standard deviation of the noise on each coordinate of a step's gradient."""
+        """Standard deviation of the noise on each coordinate of a step's gradient; 0 if none is allowed or needed."""
         return 0.0 if self.advice is None else self.advice.noise_length / math.sqrt(self.facts.d)
 
 

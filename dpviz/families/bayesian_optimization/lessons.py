@@ -6,7 +6,7 @@ from dpviz.lessons.lesson import Numbers, Side, Spread, load_lesson
 from dpviz.numbers import short
 
 
-def _trainings(before: Side, after: Side) -> Numbers:
+def _text_numbers(before: Side, after: Side) -> Numbers:
     """Return the numbers that the lesson's texts name, by field: how many settings random search tries on both sides,
     their ratio, and ε of its selection, which both sides share."""
     few, many = (side.method(RandomSearch).trainings for side in (before, after))
@@ -18,6 +18,6 @@ def _trainings(before: Side, after: Side) -> Numbers:
     }
 
 
-LOOKING = load_lesson(__package__, "looking", measure=Spread(RANDOM, "distance"), also=_trainings)
+LOOKING = load_lesson(__package__, "looking", measure=Spread(RANDOM, "distance"), also=_text_numbers)
 
 LESSONS = (LOOKING,)

@@ -38,8 +38,8 @@ def published_radius(noise: float, d: int, steps: int, failure: float) -> float:
 
 
 def value_release_factor(loss_cap: float, clip: float, distance: float, d: int) -> float:
-    """Return by which factor the noise in each coordinate of a gradient is larger if losses are released and their
-    differences taken, instead of gradients: M√d/(2Bh) (section 8).
+    """Return M√d/(2Bh), the factor by which the noise in each coordinate of a gradient grows if losses are released,
+    and slopes computed from their differences, in place of gradients (section 8).
 
     A user moves the losses at 2d points at the distance h by √(2d) M/n together, with M = `loss_cap`. A slope is the
     difference of two losses over 2h, with √2/(2h) times the noise of a loss; a gradient moves by 2B/n.
@@ -201,7 +201,8 @@ def stopped_epsilon(stopping: Stopping, tries: float, mu: float, delta: float) -
     A μ-GDP release has the Rényi divergences ε(λ) = λμ²/2. Those of the best try are, for any order λ' > 1,
     ε(λ) + (1 + η)((1 - 1/λ')ε(λ') + ln(1/γ)/λ') + ln(E K)/(λ - 1) (section 7). tries : E K.
     """
-    eta, log_inverse_gamma = float(stopping == "geometric"), -math.log(stopping_gamma(stopping, tries))
+    eta = 1 if stopping == "geometric" else 0
+    log_inverse_gamma = -math.log(stopping_gamma(stopping, tries))
     # The smallest value of (λ' - 1)μ²/2 + ln(1/γ)/λ' over λ', at λ' = √(2 ln(1/γ))/μ, or at λ' = 1 if that is smaller.
     best_order = math.sqrt(2 * log_inverse_gamma) / mu
     price = mu * math.sqrt(2 * log_inverse_gamma) - mu**2 / 2 if best_order > 1 else log_inverse_gamma

@@ -275,8 +275,8 @@ class LocalPosterior:
         return solve_triangular(self.evaluated.factor, whitened, transposed=True)
 
     def trial(self, points: np.ndarray) -> "TrialPosterior":
-        """Return the posterior after hypothetical further evaluations at points (b, d), of which those are left out
-        that add no information."""
+        """Return the posterior after hypothetical further evaluations at points (b, d); points that add no information
+        are left out."""
         return TrialPosterior(self, points)
 
 
@@ -296,7 +296,7 @@ class TrialPosterior(LocalPosterior):
         conditional = kernel.gram(points, points) - cross.T @ cross  # covariance at Z, given the losses at X
         self._new_factor, self.indices = factor_of_new(conditional, evaluated.noise(points), kernel.diagonal(points))
         self.points, self._cross = points[self.indices], cross[:, self.indices]
-        # What the old points leave of D and of 1 at the new ones; the new factor's inverse makes them rows of V and a.
+        # New rows of V and a: M⁻¹ (D_Z - CᵀV) and M⁻¹ (1 - Cᵀa), with C = L⁻¹ k(X, Z), M the new points' factor.
         new_slopes = kernel.slopes(local.theta, self.points) - self._cross.T @ local.whitened_slopes
         new_ones = 1 - self._cross.T @ local.whitened_ones
         slope_rows = solve_triangular(self._new_factor, new_slopes)

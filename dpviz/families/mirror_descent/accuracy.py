@@ -111,8 +111,8 @@ def _bound_within_budget(
     epsilon, rho = budget.total_epsilon, budget.total_rho  # None where the budget is no limit
     bounds = []
     if epsilon is not None:
-        # A draw in round t has the range η = 2 osc τ (t - 1)/n, so a player's draws cost K osc τ T (T - 1)/n in ε. This
-        # is to be in proportion to √(φ K), as K η² is to φ, and for all players together ε.
+        # A draw in round t has the range η = 2 osc τ (t - 1)/n, so a player's draws cost K osc τ T (T - 1)/n in ε. With
+        # K η² in proportion to φ, these costs are in proportion to √(φ K). Together they are ε.
         root_shares = [math.sqrt(share * player.draws) for share, player in zip(shares, paying, strict=True)]
         unit_cost = rounds * (rounds - 1) / n * sum(root_shares)
         caps = [

@@ -28,7 +28,9 @@ DATA_SEEDS = (101, 102)  # measured data sets
 REPLICATES = 8  # measured runs of a method on each data set
 EQUAL = 1.25  # medians within this factor of the best count as equally good: the error of a median and of interpolation
 USELESS = 0.95  # a method whose median is above this share of uniform play's does no better than not playing
-SMALLEST = 1e-6  # smaller medians count as this, because logarithms are taken; some methods find an equilibrium exactly
+MIN_MEDIAN = (
+    1e-6  # smaller medians count as this, because logarithms are taken; some methods find an equilibrium exactly
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Expectation:
     def best(self) -> tuple[str, ...]:
         """Labels of the methods with the smallest error, several where they are within a factor `EQUAL`."""
         smallest = min(self.medians.values(), default=math.inf)
-        return tuple(label for label in self.ranking if self.medians[label] <= EQUAL * max(smallest, SMALLEST))
+        return tuple(label for label in self.ranking if self.medians[label] <= EQUAL * max(smallest, MIN_MEDIAN))
 
     @property
     def useless(self) -> tuple[str, ...]:
@@ -135,8 +137,8 @@ def rows_for(medians: np.ndarray, rows: np.ndarray, target: float) -> float | No
         return float(rows[finite[0]])
     last_above = above[-1]  # the next one is finite, too, as the measured range is an interval
     ends = [last_above + 1, last_above]  # in ascending order of their medians, as `interp` needs it
-    log_medians = np.log(np.maximum(medians[ends], SMALLEST))
-    return float(np.exp(np.interp(math.log(max(target, SMALLEST)), log_medians, np.log(rows[ends]))))
+    log_medians = np.log(np.maximum(medians[ends], MIN_MEDIAN))
+    return float(np.exp(np.interp(math.log(max(target, MIN_MEDIAN)), log_medians, np.log(rows[ends]))))
 
 
 _VARIANTS = ("loss", "shape")  # settings of a problem that make it another game, with measurements of its own
@@ -172,8 +174,8 @@ def _is_like_measured(problem: ProblemSpecification) -> bool:
 
 
 def signal_of(facts: GameFacts, budget: Budget) -> float:
-    """Return n √ρ, or n ε under pure ε, over the range of one row's gradient: the one number through which rows and
-    budget decide how large the noise of a method is."""
+    """Return n √ρ with an estimate of ρ, or n ε under pure ε, over the range of one row's gradient: the one number
+    through which rows and budget decide how large the noise of a method is."""
     strength = budget.amount if budget.pure else math.sqrt(budget.about_rho(budget.amount))
     return facts.n * strength / max(facts.oscillation_x, facts.oscillation_y)
 
@@ -197,8 +199,8 @@ def _table_rows(problem: ProblemSpecification, budget: Budget) -> Sequence[Mappi
     uniform play) and "medians": by label, one list over the signals for each number of `ROUNDS`; a single list for
     methods with rounds of their own.
     """
-    currencies = resources.data(__package__, TABLE.name).get(table_key(problem), {})
-    rows: Sequence[Mapping[str, Any]] = currencies.get("pure" if budget.pure else "approximate", ())
+    by_budget = resources.data(__package__, TABLE.name).get(table_key(problem), {})
+    rows: Sequence[Mapping[str, Any]] = by_budget.get("pure" if budget.pure else "approximate", ())
     return rows
 
 
@@ -211,5 +213,5 @@ def _median(row: Mapping[str, Any], label: str, signal: float, rounds: int) -> f
 
 def _interpolated(x: float, xs: Sequence[float], values: Sequence[float]) -> float:
     """Return the value at x, linear in logarithms between the points (xs, values); beyond them that at the edge."""
-    logarithms = np.log(np.maximum(values, SMALLEST))
+    logarithms = np.log(np.maximum(values, MIN_MEDIAN))
     return float(np.exp(np.interp(math.log(x), np.log(xs), logarithms)))

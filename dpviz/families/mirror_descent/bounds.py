@@ -243,7 +243,7 @@ def compare_splits(method: AnyAlgorithm, plan: Plan) -> SplitComparison | None:
     best = method.replaced(split="bound").plan(facts, plan.budget)
     noisy = isinstance(method, noisy_gradients.NoisyGradients)
     schedules = [plan.noise[name] if noisy else plan.schedule[f"step_size_{name}"] for name in "xy"]
-    x, y = (float(schedule[0]) for schedule in schedules)  # the same in all rounds
+    amount_x, amount_y = (float(schedule[0]) for schedule in schedules)  # the same in all rounds
     return SplitComparison(
         yours=_split_term(method, plan),
         even=_split_term(method, even),
@@ -251,7 +251,7 @@ def compare_splits(method: AnyAlgorithm, plan: Plan) -> SplitComparison | None:
         share=float(plan.resolved["share_x"]),
         best_share=float(best.resolved["share_x"]),
         noisy=noisy,
-        amounts=(x, y),
+        amounts=(amount_x, amount_y),
     )
 
 

@@ -125,8 +125,8 @@ def group_shares(
     sensitivity = 2 * rows_per_person  # a person may change the groups' numbers of rows by this, in ℓ1
     is_in_epsilon = budget.total_epsilon is not None  # pure ε or (ε, δ), whose amount is ε
     total_rho = budget.about_rho(budget.amount)
-    # A budget in ε loses the ε of the release, any other one the release's ρ: ε-DP is ε²/2-zCDP. Of a budget in ε the
-    # run keeps a twentieth at least.
+    # A budget in ε loses the ε of the release, any other one the release's ρ: ε-DP is ε²/2-zCDP. The run keeps at least
+    # a twentieth of a budget in ε.
     largest_cost = 0.95 * budget.amount if is_in_epsilon else math.sqrt(2 * total_rho)
     costs = SHARES_COSTS[largest_cost > SHARES_COSTS]
     relative_error = sensitivity / (costs * n * smallest)  # the mean size of Laplace noise is its scale, sensitivity/ε
@@ -171,8 +171,8 @@ def gap_by_rows(
     rounds : of the measured methods. labels : measured methods whose medians are drawn, with their styles.
     """
     rows_by_bound = bounds.rows_for_gap(facts, budget, target, draws)
-    most_rows = max(10 * facts.n, 2 * (rows_by_bound or 0))  # the axis shows the number that the bound needs, if any
-    rows = np.geomspace(min(100, facts.n), most_rows, 60)
+    max_rows = max(10 * facts.n, 2 * (rows_by_bound or 0))  # the axis shows the number that the bound needs, if any
+    rows = np.geomspace(min(100, facts.n), max_rows, 60)
     bound = bounds.bound_over_rows(facts, budget, rows.tolist(), draws)
     lines = [
         Line(rows, bounds.without_vacuous(bound, facts), "bound, best T", ArmStyle(style.PALETTE["theory"], "dash"))
@@ -237,7 +237,7 @@ def paper_and_direct_bounds(facts: GameFacts, budget: ApproximateDP, *, draws: i
             Line(grid, paper, PAPERS, SPENT),
             Line(grid, lemma, "of which Lemma 4.2", SPENT_DOTTED),
         ],
-        Axes("Steps T", bound_title(facts.d_y == 1), log_x=True, log_y=True, bound="upper"),
+        Axes("Steps T", bound_title(one_player=facts.d_y == 1), log_x=True, log_y=True, bound="upper"),
         limits=[Limit(facts.largest_gap, facts.cannot_exceed)] if facts.largest_gap < math.inf else [],
         height=style.ALONE,
     )

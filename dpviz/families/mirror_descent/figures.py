@@ -100,7 +100,7 @@ def bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Samplin
     return chart(
         figure,
         "How many rounds?",
-        f"{bound_title(facts.d_y == 1)} against the number of rounds",
+        f"{bound_title(one_player=facts.d_y == 1)} against the number of rounds",
         f"The bound if the whole budget is spread over T rounds.{remark}",
     )
 
@@ -108,7 +108,7 @@ def bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Samplin
 def _bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Sampling) -> go.Figure:
     """Draw the figure of `bound_by_rounds`; without lines if there is no budget, or if the bound says nothing."""
     draws, share_x, batching = sampling
-    title = bound_title(facts.d_y == 1)
+    title = bound_title(one_player=facts.d_y == 1)
     if not budget.private:
         without = "Without privacy, more rounds are always better."
         return line_figure([], Axes("Steps T", title, log_y=True), if_empty=without)

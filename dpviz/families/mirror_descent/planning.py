@@ -19,8 +19,7 @@ from dpviz.problems.games.games import Game, GameFacts
 from dpviz.problems.games.matrix_games import counted_bytes
 from dpviz.specification import choice, number
 
-# Diagnostics at secret mixed strategies are computed if one gradient there takes at most so many multiplications.
-AFFORDABLE = 1.5e8
+AFFORDABLE = 1.5e8  # multiplications of one gradient up to which diagnostics at secret mixed strategies are computed
 
 P = TypeVar("P", bound=Game)
 Accounting = Literal["tight", "paper"]  # of a draw: by its bounded range, or by the paper's advanced composition
@@ -28,7 +27,7 @@ Draws = int | tuple[int, int]  # K of both players, or (K_x, K_y)
 Batching = Literal["full", "single"]  # all rows in every round, or a single pass with n/T rows of its own per round
 DRAWS = "Vertices that each player draws per round."
 Split = Literal["own", "bound"]  # of the budget between the players: as set, or with the smallest bound on the gap
-MOST_DRAWS = 64  # the largest K per round that a theorem may choose
+MAX_DRAWS = 64  # the largest K per round that a theorem may choose
 EVEN = 0.5  # share of x if the budget is split evenly
 GUMBEL = math.pi / math.sqrt(6)  # standard deviation of Gumbel noise of scale 1
 SHARE_X: Any = number(
@@ -197,7 +196,8 @@ def private_steps(
         epsilon, delta = remaining.epsilon, remaining.delta
         log_vertices = facts.log_vertices
         if share_x:
-            batch = facts.n // rounds or facts.n / rounds  # with all rows in every round, T may exceed n
+            # B = n/T also with all rows in every round, where a row's weight is up to T/n = 1/B; T may exceed n there.
+            batch = facts.n // rounds or facts.n / rounds
             mean_draws = (draws_x + draws_y) / 2 if share_y else draws_x
             cap = rates.tau_paper(rounds, batch, epsilon, delta, facts.lipschitz, mean_draws)
         else:  # synthetic data: only y pays (Theorem G.1)
@@ -226,16 +226,16 @@ def regret_step(log_vertices: float, spread: float, rounds: int) -> float:
     return math.sqrt(8 * log_vertices / rounds) / spread
 
 
-def bold_step(log_vertices: float, spread: float, rounds: int) -> float:
+def long_step(log_vertices: float, spread: float, rounds: int) -> float:
     """Return 128 times `regret_step`, a heuristic: the bound is loose, and without noise far longer steps do better."""
     return 128 * regret_step(log_vertices, spread, rounds)
 
 
 def free_step(facts: GameFacts, rounds: int, player: int) -> float:
-    """Return the step size of a player (0: x, 1: y) that privacy does not limit: `bold_step`; 1 for a player without a
+    """Return the step size of a player (0: x, 1: y) that privacy does not limit: `long_step`; 1 for a player without a
     choice, where it does not matter."""
     d, spread = (facts.d_x, facts.range_x) if player == 0 else (facts.d_y, facts.range_y)
-    return bold_step(math.log(d), spread, rounds) if d > 1 and spread > 0 else 1.0
+    return long_step(math.log(d), spread, rounds) if d > 1 and spread > 0 else 1.0
 
 
 def selections(eta: float, times: int) -> Event:
@@ -332,8 +332,8 @@ class GameAlgorithm(Algorithm[P, GameFacts]):
         return getattr(self, "accounting", "tight") == "paper"
 
     def has_internal(self, facts: GameFacts) -> bool:
-        """Return True if averages of its secret weights are evaluated, too, as diagnostics: where a mixed strategy is
-        cheap to evaluate."""
+        """Return True if averages of its secret weights are evaluated, too, as diagnostics: where a gradient at mixed
+        strategies, which takes `facts.products` multiplications, is cheap."""
         return self.sparse and facts.products <= AFFORDABLE
 
     def played_vertices(self, plan: Plan) -> float:

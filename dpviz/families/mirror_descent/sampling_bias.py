@@ -115,11 +115,11 @@ def measure_gradient_spread(
 
 
 def tail(draws: int, excess: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the probability that h(x̂) - h(x) is at least `excess` (k,), above 0: exactly, and its bound (Lemma 3.2),
-    exp(-K excess²/(2 L₀²)) for an excess over 2 L₁/K; (k,) each.
+    """Return the exact probability that h(x̂) - h(x) is at least `excess`, and its bound exp(-K excess²/2); (k,) each,
+    for positive excesses (k,).
 
-    x is uniform and h(x) = ⟨c, x⟩, with c = 1 on one half of the vertices and -1 on the other, so L₀ = 1 and L₁ = 0.
-    Then K (1 + h(x̂))/2, the number of draws from the first half, is binomial. draws : K.
+    x is uniform and h(x) = ⟨c, x⟩, with c = 1 on one half of the vertices and -1 on the other. Then K (1 + h(x̂))/2, the
+    number of draws from the first half, is binomial. The bound is that of Lemma 3.2 with L₀ = 1, L₁ = 0. draws : K.
     """
     # The smallest count of draws from the half where c = 1; less 1e-9, so that rounding does not lift a whole number.
     min_count = np.ceil(draws * (1 + excess) / 2 - 1e-9)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpviz import resources
-from dpviz.families.mirror_descent.advice import SMALLEST, Expectation
+from dpviz.families.mirror_descent.advice import MIN_MEDIAN, Expectation
 from dpviz.families.mirror_descent.methods.algorithms import CONFIDENCE
 from dpviz.numbers import short, short_up
 from dpviz.privacy.budgets import Budget
@@ -33,13 +33,13 @@ def batches(single_pass: Sequence[str], others: bool, n: int) -> str:
     their own. others : True if there are other methods. n : all rows."""
     if not single_pass:
         return f"None: every round uses all n = {n:,} rows."
-    has_own_rows = (
+    own_block = (
         f"has its own block of the n = {n:,} rows, in a fixed public order. A row is read once; there is no "
         "amplification by sampling, and none is claimed."
     )
     if not others:
-        return f"Each round {has_own_rows}"
-    return f"{_list(single_pass, 'and')}: each round {has_own_rows} The others use all rows in every round."
+        return f"Each round {own_block}"
+    return f"{_list(single_pass, 'and')}: each round {own_block} The others use all rows in every round."
 
 
 def composition(as_in_paper: Sequence[str], others: bool) -> str:
@@ -59,28 +59,28 @@ def composition(as_in_paper: Sequence[str], others: bool) -> str:
 
 
 def constants(
-    things: Sequence[str] = ("ranges",), missing: str = "", bought: Collection[str] = (), taken: Collection[str] = ()
+    keys: Sequence[str], missing: str = "", released: Collection[str] = (), from_rows: Collection[str] = ()
 ) -> str:
     """Return sentences on the constants on which the guarantee rests, and on missing values.
 
-    things : the constants that the problem has, as keys of `DECLARED`. bought : those that were released with a part of
-    the budget. taken : those that were read from the data in part, so that no sentence calls them declared. missing :
-    treatment of missing values in an upload, "fill" or "drop"; empty if the data are no upload.
+    keys : the constants that the problem has, by their keys in `DECLARED`. missing : treatment of missing values in an
+    upload, "fill" or "drop"; empty if the data are no upload. released : the constants that were released with a part
+    of the budget. from_rows : those that were read from the data in part, so that no sentence calls them declared.
     """
-    declared = [DECLARED[thing] for thing in things if thing not in bought and thing not in taken]
+    declared = [DECLARED[key] for key in keys if key not in released and key not in from_rows]
     if missing != "drop":  # the number of rows is not declared if rows with missing values are dropped
         declared = ["n", *declared]
-    released = [DECLARED[thing] for thing in things if thing in bought]
+    paid_names = [DECLARED[key] for key in keys if key in released]
     sentences = []
     if declared:
         sentences.append(f"Declared: {', '.join(declared)}.")
-    if released:
-        sentences.append(f"Released privately, with a part of the budget shown: {', '.join(released)}.")
+    if paid_names:
+        sentences.append(f"Released privately, with a part of the budget shown: {', '.join(paid_names)}.")
     sentences.append(
-        f"What lies outside {'becomes “other”' if 'categories' in things else 'is clipped'}, which bounds every "
+        f"What lies outside {'becomes “other”' if 'categories' in keys else 'is clipped'}, which bounds every "
         "gradient whatever the data are."
     )
-    if "shares" in things:
+    if "shares" in keys:
         sentences.append("Wrong shares reweight the groups and never break privacy.")
     if missing:
         sentences.append(phrase(f"missing_{missing}"))
@@ -139,9 +139,9 @@ def verdict(gaps: Mapping[str, float], sampling: Collection[str], uniform: float
     uniform_play = f"uniform play: {short(uniform)}"
     if set(gaps) <= set(useless):
         return f"No method is shown to do better than not playing here ({uniform_play}). {phrase('tuning')}"
-    idle = f" Not shown to be better than not playing ({uniform_play}): {', '.join(useless)}." if useless else ""
-    beside = "" if best_sampling == best else f"; {best_sampling}: {short(gaps[best_sampling])}"
-    return f"{best} has the smallest error here, {short(gaps[best])}{beside}.{idle} {phrase('tuning')}"
+    caveat = f" Not shown to be better than not playing ({uniform_play}): {', '.join(useless)}." if useless else ""
+    sampling_text = "" if best_sampling == best else f"; {best_sampling}: {short(gaps[best_sampling])}"
+    return f"{best} has the smallest error here, {short(gaps[best])}{sampling_text}.{caveat} {phrase('tuning')}"
 
 
 def certified(label: str, bound: float, added: float) -> str:
@@ -157,8 +157,8 @@ def certified(label: str, bound: float, added: float) -> str:
 
 
 def _two_digits(error: float) -> str:
-    """Return an expected error in two digits; "0" for one that was measured as 0, for which `advice` has SMALLEST."""
-    return short(error, 2) if error > 2 * SMALLEST else "0"  # 2: interpolation may round SMALLEST up
+    """Return an expected error in two digits; "0" for one that was measured as 0, for which `advice` has MIN_MEDIAN."""
+    return short(error, 2) if error > 2 * MIN_MEDIAN else "0"  # 2: interpolation may round MIN_MEDIAN up
 
 
 FEW = 0.05  # predictions count as nearly all alike if a smaller share of the rows has the rarer one

@@ -117,7 +117,8 @@ def mean_batches(top_level: int) -> float:
 def oracle_weight(top_level: int, level: ArrayLike = 0) -> Floats:
     """Return 2 C_M + 2^-N, which is B times a record's weight in a gradient of the bias-reduced oracle.
 
-    top_level : M. level : N; the weight is largest at N = 0.
+    Its four gradients, with the coefficients C_M 2^N (1 + ½ + ½) + 1, are means over 2^N B records. top_level : M.
+    level : N; the weight is largest at N = 0.
     """
     return np.asarray(2 * level_constant(top_level) + 0.5 ** np.asarray(level, float))
 

@@ -183,7 +183,7 @@ def _without_scheme(url: str) -> str:
 
 def _hall(current: Room) -> None:
     """Draw the first page of a class: how phones join, and what there is to do."""
-    current.look_up()  # phones show “Look up” in place of a question
+    current.show_text()  # phones show “Look up” in place of a question
     bar(current)
     left, right = st.columns([5, 6], gap="large")
     url = _address(current)
@@ -427,7 +427,7 @@ def _coins(current: Room) -> None:
     """Draw the page of randomised response: the lecturer's question, then the estimate, which grows as reports come."""
     ballot = _last(current, RandomisedQuestion)
     if ballot is None:
-        current.look_up()
+        current.show_text()
         bar(current)
         st.title("Randomised response", anchor=False)
         st.markdown(
@@ -647,7 +647,7 @@ def _odds(current: Room) -> None:
     """Draw the page of the odds game: the lecturer's settings, then the class's score."""
     ballot = _last(current, MembershipGame)
     if ballot is None:
-        current.look_up()
+        current.show_text()
         bar(current)
         st.title("Was this person in?", anchor=False)
         st.markdown(
@@ -682,7 +682,7 @@ def _odds(current: Room) -> None:
     if ballot.is_open:
         st.markdown("The score is drawn when you reveal it.")
         return
-    scores = [question.right(seat, guesses) for seat, guesses in ballot.answers.items()]
+    scores = [question.count_right(seat, guesses) for seat, guesses in ballot.answers.items()]
     if scores:
         error = local.score_error(question.epsilon, len(scores))
         mean = float(np.mean(scores)) / local.ROUNDS
@@ -726,7 +726,7 @@ def _close_odds(current: Room, ballot: Ballot) -> None:
     }
 
     def score_of(seat: int) -> dict[str, int]:
-        return {"right": question.right(seat, answers[seat])} if seat in answers else {}
+        return {"right": question.count_right(seat, answers[seat])} if seat in answers else {}
 
     current.reveal(ballot, result, by_seat=score_of)
 
@@ -758,5 +758,5 @@ def _summary(ballot: Ballot) -> dict[str, Any]:
         summary |= {"label": question.label}
         summary["ends"] = sorted(question.ends[seat % len(question.ends)] for seat in answers)
     if isinstance(question, MembershipGame):
-        summary["right"] = sorted(question.right(seat, guesses) for seat, guesses in answers.items())
+        summary["right"] = sorted(question.count_right(seat, guesses) for seat, guesses in answers.items())
     return summary

@@ -66,7 +66,7 @@ def show_lesson(lesson: Lesson, step: int) -> None:
                 poll.tell()
                 ballot = poll.ballot
             else:
-                room.look_up()  # phones have nothing to answer
+                room.show_text()  # phones have nothing to answer
         with bar_container:
             classroom.bar(room, ballot, reveal, onward=(go, lesson.slug, step + 1) if step != WHY else ())
     with text_column:

@@ -316,7 +316,7 @@ class GamesPage(FamilyPage):
             protected=explain.protects(problem),
             batches=texts.batches(single_pass, others=len(single_pass) < len(private), n=n),
             composition=texts.composition(as_in_paper, others=len(as_in_paper) < len(private)),
-            constants=texts.constants(declarations, missing_rule(problem.dataset), bought=released, taken=from_rows),
+            constants=texts.constants(declarations, missing_rule(problem.dataset), released, from_rows),
             screen=texts.SCREEN,
             read=problem.from_data,
         )

@@ -120,13 +120,13 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         split = self.shares(facts, draws, pure=budget.pure)
         factor = 2 if self.output == "fresh" else 1  # fresh output takes as many draws as the game
         total_draws = draws[0] * factor, draws[1] * factor  # of x and of y, per round
-        largest = [math.inf, math.inf]  # step sizes of x and y; privacy is no limit for a player that pays nothing
+        max_steps = [math.inf, math.inf]  # of x and y; privacy is no limit for a player that pays nothing
         if budget.private:
             caps = planning.private_steps(
                 facts, budget, row_weights, draws=total_draws, split=split, accounting=self.accounting, rounds=rounds
             )
-            largest = [cap if share else math.inf for cap, share in zip(caps, split, strict=True)]
-        steps = [self.step_size(facts, rounds, player, self.relative_step * cap) for player, cap in enumerate(largest)]
+            max_steps = [cap if share else math.inf for cap, share in zip(caps, split, strict=True)]
+        steps = [self.step_size(facts, rounds, p, self.relative_step * largest) for p, largest in enumerate(max_steps)]
         # Bounded range η = 2 osc τ w of a draw in each round, with w the largest weight of a row (THEORY.md, 4.1).
         ranges = tuple(
             2 * oscillation * step * row_weights if budget.private and share else np.zeros(rounds)
@@ -193,14 +193,14 @@ class VertexSampling(planning.GameAlgorithm[Game]):
             optimum = theory.closed_form_optimum(paying, split, budget.about_rho(budget.amount), facts.n, batching)
             # A quarter of T*, at which the bound's two terms are equal, or the T at which the bound is smallest.
             best = optimum.practical_rounds if self.parameters == "practice" else round(optimum.rounds)
-            best = min(max(2, best), facts.n)  # 2 as in the settings; a single pass has at most n rounds
+            best = min(max(2, best), facts.n)  # 2: the smallest T as a setting; a single pass has at most n rounds
             rounds = min(best, self.iterations)
             notes = planning.limit_note("The bound", "T", wanted=best, allowed=rounds, limit=ROUNDS_END)
             return rounds, set_draws, notes
 
         setting = self.theorem_setting(facts, planning.remaining_approximate(budget, "The theorem", facts))
         assert setting.rounds is not None and setting.draws is not None
-        rounds, draws = min(setting.rounds, self.iterations), min(setting.draws, planning.MOST_DRAWS)
+        rounds, draws = min(setting.rounds, self.iterations), min(setting.draws, planning.MAX_DRAWS)
         notes = planning.limit_note(setting.theorem, "T", wanted=setting.rounds, allowed=rounds, limit=ROUNDS_END)
         notes += planning.limit_note(setting.theorem, "K", wanted=setting.draws, allowed=draws, limit="draws end at")
         return rounds, (draws, draws), notes
@@ -287,7 +287,8 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         return frequencies(indices[:, :draws], d), frequencies(indices[:, -draws:], d)
 
     def _plays_all(self, query: Query, event: Event | None) -> bool:
-        """Return True if a player plays its weights themselves and draws no vertices. Arguments as in `_play`."""
+        """Return True if a player plays its weights themselves and draws no vertices: never here, only in
+        `SyntheticData`. Arguments as in `_play`."""
         return False
 
 
@@ -444,9 +445,7 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
                     noisy_gap = mechanisms.gaussian(problem.gap(x, y, norm="l2"), event)
                 bound = np.maximum(noisy_gap + plan.resolved["certificate_width"], 0.0)
                 diverged = ~(np.abs(noisy_gap) < DIVERGED)
-            status = (
-                divergence_status(diverged) or snapshot.status
-            )  # `divergence_status` is None if no replicate is diverged
+            status = divergence_status(diverged) or snapshot.status  # the former is None if no replicate is diverged
             yield dataclasses.replace(snapshot, released={CERTIFIED_GAP.name: bound}, status=status)
 
 

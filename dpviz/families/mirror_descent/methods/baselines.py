@@ -38,11 +38,11 @@ class BestResponses(planning.GameAlgorithm[Game]):
     sparse: ClassVar[bool] = True
 
     def has_internal(self, facts: GameFacts) -> bool:
-        """Return False, as all strategies that are played are released."""
+        """Return False: no secret strategies are evaluated as diagnostics, as all that are played are released."""
         return False
 
     def played_vertices(self, plan: Plan) -> float:
-        """Return the number of vertices in a player's average after half of the rounds, if two players draw in turn."""
+        """Return a typical number of vertices in a player's average: after half of the rounds, if two draw in turn."""
         return max(1.0, plan.iterations / 4)
 
     @abstractmethod
@@ -200,8 +200,8 @@ class TunedReference(planning.GameAlgorithm[Game]):
                 sums[p] += utilities
                 gain = utilities - (utilities * strategies[p]).sum(axis=1, keepdims=True)
                 regrets[p] = np.maximum(regrets[p] + gain, 0.0)
-                # Both methods expect the last gradient once more: that is what makes them optimistic. Of the rows,
-                # which are as in `strategies`, each method uses its own.
+                # Both methods expect the last gradient once more: that is what makes them optimistic. Each uses its own
+                # rows only.
                 descent = softmax(steps * (sums[p] + utilities)[:-1])
                 matching = _proportional(regrets[p] + gain)[-1:]
                 updated.append(np.vstack([descent, matching]))
@@ -316,7 +316,7 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
         scale = noise_scale(event, 2 * facts.payoff_bound * math.sqrt(facts.d_x * facts.d_y) / facts.n)
         # At least two strategies are counted, as the step of a player without a choice must not be 0.
         steps = [
-            planning.bold_step(math.log(max(d, 2)), 2 * facts.payoff_bound, rounds) for d in (facts.d_x, facts.d_y)
+            planning.long_step(math.log(max(d, 2)), 2 * facts.payoff_bound, rounds) for d in (facts.d_x, facts.d_y)
         ]
         return Plan.fixed(
             facts,

@@ -94,7 +94,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             for name, osc, tau in zip("xy", oscillations, steps, strict=True)  # osc: oscillation
             if tau > 0
         }
-        currency = budget.additive().currency or "rho"  # of the filter; "rho" for the type only: it has a currency
+        currency = budget.additive().currency or "rho"  # of the filter; `or` for the type checker only
         rounds = self.stop_level  # the largest number: every round reads a unit of rows at least
         # Prices, which add up, are in ε, ρ or μ²; the filter's cap and the worst case are in ε, ρ or μ.
         draw_price = sum(price(event, currency) for event in allowed.values())
@@ -141,7 +141,8 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         hidden = [np.zeros_like(v) for v in released]
         active = np.ones(replicates, dtype=bool)  # has not ended
         rounds_played = np.zeros((replicates, 1))
-        outputs, means, with_internal = facts.uniform(replicates), facts.uniform(replicates), self.has_internal(facts)
+        outputs, means = facts.uniform(replicates), facts.uniform(replicates)  # averages of `released` and `hidden`
+        with_internal = self.has_internal(facts)
         yield self._snapshot(0, outputs, means, mechanisms, used_units * unit, active, with_internal)
         for t in range(1, plan.iterations + 1):
             playing = np.flatnonzero(active)  # numbers of the replicates that play this round

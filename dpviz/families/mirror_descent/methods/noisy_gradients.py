@@ -347,7 +347,8 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         strategies = facts.uniform(mechanisms.replicates)
         totals: Pair = (np.zeros_like(strategies[0]), np.zeros_like(strategies[1]))  # sums of strategies
         sums: Pair = (np.zeros_like(strategies[0]), np.zeros_like(strategies[1]))  # of gradients times step sizes
-        pays = [share > 0 for share in planning.shares(facts, planning.EVEN)]  # of x and of y: the gradient reads data
+        # Of x and of y: a player whose gradient reads data has a share of the budget, whatever the split.
+        pays = [share > 0 for share in planning.shares(facts, planning.EVEN)]
         diverged = np.zeros(mechanisms.replicates, dtype=bool)
         yield Snapshot(0, {"x": strategies[0], "y": strategies[1]})
         # In a single pass each round has a block of rows, and one event pays for all blocks.
@@ -385,8 +386,8 @@ class EuclideanGradient(NoisyGradients):
     )
 
     def balanced_rounds(self, d: int, signal: float) -> float:
-        # 8 times the root of (signal/d)², the number of rounds at which the noise is as large as the signal: the best
-        # in trials, in the needle and the quadratic game at d = 100 to 1,000, where it was 32, 12 and 4 rounds.
+        # With (signal/d)² rounds the noise is as large as the signal. 8 times the root of this number was the best in
+        # trials, in the needle and the quadratic game at d = 100 to 1,000.
         return 8 * signal / d
 
     def step_size(self, d: int, rounds: int, noise: float) -> float:
