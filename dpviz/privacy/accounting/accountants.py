@@ -331,7 +331,9 @@ def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) ->
     lengths = np.array([length for _, length in runs])
     starts = np.cumsum(lengths) - lengths
     done_of_run = np.clip(ends[counts][:, None] - starts, 0, lengths)  # (m, runs) releases of each run so far
-    times = np.array([np.bincount(event_of_run, done, len(index_of_event)) for done in done_of_run])  # (m, events)
+    times = np.array(  # (m, events)
+        [np.bincount(event_of_run, weights=done, minlength=len(index_of_event)) for done in done_of_run]
+    )
 
     def composed(alpha: Floats) -> Floats:
         """Return the divergences (m, k) at the m checkpoints: each at k orders of its own (m, k), or all at (1, k)."""

@@ -72,7 +72,7 @@ def rho(event: Event) -> float:
     ρ."""
     match event:
         case Laplace(eps):
-            return float(closed_forms.exp_rest(-float(eps)))
+            return float(closed_forms.exp_rest(-float(eps)))  # ε - 1 + e^-ε (THEORY.md, section 2)
         case Gaussian():
             return float(event.mu) ** 2 / 2
         case ExpMech(eta):
