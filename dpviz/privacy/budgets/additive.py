@@ -54,7 +54,7 @@ class AdditiveBudget(Budget):
     @classmethod
     def of_amount(cls, amount: float) -> Self:
         fields: dict[str, Any] = {cls.currency: UNITS[cls.currency].root(amount)}
-        return cast(Self, cls.model_construct(**fields))
+        return cast(Self, cls.model_construct(**fields))  # without pydantic's check of the field's range
 
     def per_row(self, rows_per_person: int) -> Self:
         return self.of_amount(self.amount / rows_per_person ** (1 if self.pure else 2))  # k rows have k ε, k² ρ, (k μ)²

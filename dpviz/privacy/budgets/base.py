@@ -195,8 +195,8 @@ class Budget(Displayed, Specification):
     def release(self, noise: Noise) -> Event:
         """Return the single release with this kind of noise that uses up the budget.
 
-        For the noise "any", it is a release of which only the guarantee is known. Raises TypeError if it cannot be told
-        from the guarantee alone, and ValueError for Gaussian noise in pure ε.
+        For the noise "any", it is a release of which only the guarantee is known. Raises TypeError unless the
+        budget is an ε, ρ, μ or (ε, δ), and ValueError for Gaussian noise in pure ε.
         """
         if self.currency is None:
             raise TypeError(f"{self.name} is counted in none of ε, ρ and μ")
