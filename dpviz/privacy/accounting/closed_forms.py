@@ -470,7 +470,7 @@ def advanced_epsilon(epsilon: ArrayLike, steps: ArrayLike, slack: float) -> Floa
     """Return the ε of k = `steps` releases together, each (epsilon, δ)-DP, by advanced composition: √(2k ln(1/δ')) ε +
     k ε (e^ε - 1), at kδ plus δ' = `slack` > 0; arguments broadcast.
 
-    Dwork and Roth 2014, Theorem 3.20. It is offered for comparison; `optimal` is the best that such releases allow.
+    Dwork and Roth 2014, Theorem 3.20. Offered for comparison; `optimal_epsilon` is the best that such releases allow.
     """
     step_epsilon, count = np.asarray(epsilon, dtype=float), np.asarray(steps, dtype=float)
     return advanced_sum(count * step_epsilon**2, count * step_epsilon * np.expm1(step_epsilon), slack)
@@ -512,7 +512,7 @@ def classic_gaussian_mu(epsilon: float, delta: float) -> float:
 # ----------------------------------------------------------------------------------- the best for equal (ε, δ) releases
 
 
-def optimal(epsilon: float, steps: int, delta: float, step_delta: float = 0.0) -> float:
+def optimal_epsilon(epsilon: float, steps: int, delta: float, step_delta: float = 0.0) -> float:
     """Return the smallest ε for which `steps` releases that are (epsilon, step_delta)-DP are (ε, delta)-DP together.
 
     Kairouz, Oh, Viswanath 2015, Theorem 3.3, evaluated at every real ε and not only on the theorem's grid. The worst

@@ -73,9 +73,9 @@ class PLD:
             return math.inf
         start = min(max(0, -self.lo), len(self.p))  # index of the loss 0
         mass, discounted = _sums_from_above(self.p[start:], self.h)
-        # From ε to the next loss L, δ(ε) = inf + mass - e^(ε - L) discounted, which equals delta where e^(ε - L) =
-        # excess / discounted. The first L with excess ≤ discounted has that ε at or below it: there δ(L) ≤ delta. One
-        # exists, as after the last loss excess = inf - delta ≤ 0 = discounted.
+        # From ε to the next loss L, δ(ε) = inf + mass - e^(ε - L) discounted. That is delta where e^(ε - L) is excess /
+        # discounted: at an ε up to L if excess ≤ discounted. The first such L has the smallest ε. One exists, as after
+        # the last loss excess = inf - delta ≤ 0 = discounted.
         excess = self.inf + mass - delta
         first = int(np.argmax(excess <= discounted))
         if first == 0 and excess[0] <= 0:  # δ(ε) ≤ inf + mass ≤ delta for every ε ≥ 0

@@ -81,7 +81,7 @@ def _search(a: Floats, d: Floats, alpha: Floats) -> Floats:
 
     Each order and direction gives a convex, falling function of β whose root is the smallest β that it allows. A step
     of Newton's method from any point ends at or below the root, so the β it arrives at is a valid lower bound. The
-    largest of these bounds over many orders is the point of the next steps, and the search may stop at any time.
+    largest of these bounds over many orders is where the next steps begin, and the search may stop at any time.
     """
     # The first bounds follow from one term alone that may not exceed the right side: (1 - β)^a α^(1-a), and
     # (1 - α)^a β^(1-a) with the data sets exchanged.

@@ -793,7 +793,7 @@ def smallest_budget(plan: Analyses, errors: Sequence[float], budget: Budget, *, 
     Every statistic gets the noise with which it has just the wanted error; what these releases cost together is the
     budget, and what each costs alone is its weight. Of Laplace and Gaussian noise the one that costs less is taken.
 
-    errors : for each statistic, in its unit. budget : one in the wanted currency, of any size, with the δ that it has.
+    errors : for each statistic, in its unit. budget : in the wanted currency and with the wanted δ, of any size.
     on_page : True for a budget in the range of its slider. Raises UserError if the errors need more than the largest
     budget.
     """
@@ -843,7 +843,8 @@ def _smallest(plan: Analyses, errors: tuple[float, ...], budget: Budget, on_page
         planned = weighted_plan.planned(candidate)
         if all(p.error <= error * (1 + 1e-9) for p, error in zip(planned, errors, strict=True)):
             return Smallest(candidate, weighted_plan)
-        size = rounded_up(1.002 * size)  # too small if a weight was raised to 1e-6, or if the split is one of ε
+        # Too small if a weight was raised to 1e-6, or if the split is one of ε; about the next number of three digits.
+        size = rounded_up(1.002 * size)
     raise UserError(
         f"These errors need {control.symbol} = {short_up(size)}, and the largest is {short(high)}. Accept "
         "larger ones, or ask of more rows.",

@@ -219,7 +219,7 @@ class NoisyMeans(TableSize):
         """
         rows = math.ceil(self.rows * self.noise_scale(budget) / scale * (1 - 1e-12))  # rounding must not cost a row
         rows = max(rows, self.rows_per_person)
-        while self.sampling != "all" and rows <= 1e9:  # so many rows can be planned with
+        while self.sampling != "all" and rows <= 1e9:  # the largest number that a plan takes
             larger = self.replaced(rows=rows)
             if self.rows_per_person == 1 and larger.batch_size * self.rows == self.batch_size * rows:  # same m/n
                 break
@@ -366,5 +366,5 @@ def savings(
         if step_epsilon < 700:  # e^ε of a larger one overflows
             epsilons["advanced"] = float(closed_forms.advanced_epsilon(step_epsilon, steps, slack=delta / 2))
         if step_epsilon < math.inf:
-            epsilons["optimal"] = closed_forms.optimal(step_epsilon, steps, delta, step_delta)
+            epsilons["optimal"] = closed_forms.optimal_epsilon(step_epsilon, steps, delta, step_delta)
     return {name: epsilons[name] for name in SAVINGS if epsilons.get(name, math.inf) < math.inf}
