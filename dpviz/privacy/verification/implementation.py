@@ -670,9 +670,9 @@ class ReleaseTests:
         difference = first.value - second.value
         change = np.broadcast_to(np.asarray(first.declared_sensitivity, dtype=float), len(difference))
         if isinstance(first, ThresholdRelease):
-            moved = np.abs(difference).reshape(len(difference), -1).max(axis=1, initial=0.0)
+            moved = np.abs(difference).reshape(len(difference), -1).max(axis=1, initial=0.0)  # in the norm "linf"
         else:
-            moved = np.ptp(difference, axis=-1).reshape(len(difference), -1).max(axis=1)
+            moved = np.ptp(difference, axis=-1).reshape(len(difference), -1).max(axis=1)  # in the norm "range"
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(moved > 0, moved / change, 0.0)
 

@@ -247,7 +247,7 @@ class Transcript(Mechanisms):
         return tuple(self._releases)
 
     @property
-    def released(self) -> tuple[np.ndarray, ...]:
+    def outputs(self) -> tuple[np.ndarray, ...]:
         """Outputs of all releases, in order, each (R', ...)."""
         return tuple(release.output for release in self._releases)
 
