@@ -123,12 +123,12 @@ def least_detection(rate: ArrayLike, false_rate: ArrayLike, at: float) -> Floats
     probability p = `rate` on D and q = `false_rate` on D'.
 
     The attacker says D when the event occurs, or tosses a coin between that test and one that always says D (if `at` is
-    above q) or never does (if it is below).
+    above q) or never does (if `at` is below q).
     """
     p, q = np.asarray(rate, dtype=float), np.asarray(false_rate, dtype=float)
     with np.errstate(divide="ignore", invalid="ignore"):
-        if_below, if_above = p * at / q, p + (1 - p) * (at - q) / (1 - q)
-    return np.maximum(np.where(q >= at, if_below, if_above), at)
+        below_q, above_q = p * at / q, p + (1 - p) * (at - q) / (1 - q)
+    return np.maximum(np.where(at <= q, below_q, above_q), at)  # `at` itself is reached by guessing
 
 
 def epsilon_lower_bound(

@@ -32,8 +32,8 @@ from dpviz.specification import number
 
 
 def budget_field(default: float, low: float, high: float, symbol: str, largest: float) -> Any:
-    """Declare the field of a budget that says how much privacy it gives, with its default and range; with a larger
-    number than `largest` nothing is private, and exponentials of it overflow."""
+    """Declare the field of a budget that says how much privacy it gives, with a slider from `low` to `high`. Numbers
+    above `largest` are refused: nothing is private with them, and their exponentials overflow."""
     help = "Smaller = more privacy, more noise."
     limits = (1e-9, largest)
     return number(default, low, high, label="Privacy budget", symbol=symbol, scale="log", help=help, limits=limits)

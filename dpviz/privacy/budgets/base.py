@@ -61,7 +61,7 @@ class Budget(Displayed, Specification):
         equations = []
         for control in self.controls():  # one for each field
             value = getattr(self, control.name)
-            # Never to more privacy; with 5 digits an order close to 1 is not written as 1.
+            # Rounded towards less privacy; with 5 digits an order close to 1 is not written as 1.
             text = short_down(value, 5) if control.name in self.larger_is_more else short_up(value, 4)
             equations.append(f"{control.symbol} = {text}")
         return ", ".join(equations)
