@@ -504,7 +504,7 @@ def scores(
             for (replay_world, _), replay_snapshot in zip(replays, replay_snapshots, strict=True):
                 if replay_world != world:  # a replay on the other data set
                     is_distinguished |= _differ(snapshot, replay_snapshot)
-        if any(len(replay.released) < len(actual.released) for replay in replays.values()):
+        if any(len(replay.outputs) < len(actual.outputs) for replay in replays.values()):
             raise ReplayMismatch("the run on the other data set releases less")
     except ReplayMismatch:  # the algorithm makes other queries on the other data set, which shows in the releases
         is_distinguished[:] = True

@@ -75,7 +75,7 @@ def to_report(plan: Analyses, budget: Budget, delta: float, relative: float, day
 def _noise_and_error(p: PlannedStatistic) -> str:
     """Return sentences about the noise of one planned analysis `p` and about the error that it causes."""
     unit = f" {p.statistic.unit}" if p.statistic.unit else ""
-    values = p.statistic.values
+    values = p.statistic.value_count
     if p.statistic.is_ratio(p.relation):
         rows = f"{values:,} groups of equal size" if values > 1 else f"{p.rows:,} rows"
         noise = (

@@ -38,7 +38,7 @@ def clopper_pearson(hits: ArrayLike, runs: ArrayLike, confidence: float = CONFID
     if ((hits < 0) | (hits > runs) | (runs < 1)).any():
         raise ValueError("an event occurs between 0 times and as often as it was tried, and is tried at least once")
     tail = (1 - confidence) / 2
-    # The maxima keep the parameters positive where the end is 0 or 1, below.
+    # The maxima keep the parameters positive where no run hits, or all do; the last line sets those ends to 0 and 1.
     low = betaincinv(np.maximum(hits, 1), runs - hits + 1, tail)
     high = betaincinv(hits + 1, np.maximum(runs - hits, 1), 1 - tail)
     return np.where(hits > 0, low, 0.0), np.where(hits < runs, high, 1.0)
@@ -49,7 +49,7 @@ def rate_bounds(
 ) -> tuple[Floats, Floats]:
     """Return p, the lower bound on the probability of the event on D, and q, the upper bound on D'.
 
-    Both hold together with the given confidence.
+    Both hold together with the given confidence, as each fails with half of the error.
     """
     p, _ = clopper_pearson(hits, runs, confidence)
     _, q = clopper_pearson(false_hits, false_runs, confidence)
@@ -123,12 +123,12 @@ def least_detection(rate: ArrayLike, false_rate: ArrayLike, at: float) -> Floats
     probability p = `rate` on D and q = `false_rate` on D'.
 
     The attacker says D when the event occurs, or tosses a coin between that test and one that always says D (if `at` is
-    above q) or never does (if it is below).
+    above q) or never does (if `at` is below q).
     """
     p, q = np.asarray(rate, dtype=float), np.asarray(false_rate, dtype=float)
     with np.errstate(divide="ignore", invalid="ignore"):
-        if_below, if_above = p * at / q, p + (1 - p) * (at - q) / (1 - q)
-    return np.maximum(np.where(q >= at, if_below, if_above), at)
+        below_q, above_q = p * at / q, p + (1 - p) * (at - q) / (1 - q)
+    return np.maximum(np.where(at <= q, below_q, above_q), at)  # `at` itself is reached by guessing
 
 
 def epsilon_lower_bound(
@@ -162,7 +162,7 @@ def one_run_epsilon_lower_bound(
     error = 1 - confidence
 
     def surplus(epsilon: float) -> float:
-        """Return the p-value of this ε less the allowed error; it increases, and what is below 0 is refuted."""
+        """Return the p-value of this ε less the allowed error; it increases with ε, and a negative one refutes ε."""
         return _one_run_p_value(canaries, guesses, correct, epsilon, delta) - error
 
     if surplus(0.0) >= 0:

@@ -93,7 +93,7 @@ def require_precision(values: np.ndarray, scale: float | np.ndarray) -> None:
 
     The rule is that at least ROOM float64 numbers lie within one scale of the largest value. The scale follows from a
     declared sensitivity and the size of the values from declared bounds, so an error means that one of the declarations
-    must be changed. Where the values keep to their bounds, whether it is raised does not depend on the data.
+    must be changed. Where values keep to their bounds, whether the error is raised does not depend on the data.
     """
     largest = np.abs(values).max(axis=tuple(range(1, values.ndim)), initial=0.0)
     with np.errstate(over="ignore"):
@@ -127,7 +127,7 @@ def require_sensitivity(query: Query, replicates: int) -> np.ndarray | np.float6
 class Batch(Sample):
     """Rows of the table with the releases that were paid for on them: each may be made once, in the declared order.
 
-    The rows are given by `indices`, by `draw_marks` or by `rows`; if all are None, the batch is the whole table. Which
+    The rows are given by `indices`, by `marked` or by `rows`; if all are None, the batch is the whole table. Which
     rows are in a random batch is secret and must never be displayed.
 
     event : what was charged; the releases inside it are the ones allowed. None if only running sums release queries on
@@ -202,7 +202,7 @@ class Batch(Sample):
                 raise LedgerError("a replicate is in two parts, which would be two releases for one")
             assigned[part] = True
             batch = Batch(
-                event=None,
+                event=None,  # the remaining releases follow below
                 replicates=self.replicates[part],
                 source=self._source,
                 relation=self.relation,
@@ -228,7 +228,7 @@ class Batch(Sample):
             name: array[positions] for name, array in row_arrays.items() if array is not None
         }
         batch = Batch(
-            event=None,
+            event=None,  # the remaining releases follow below
             replicates=numbers,
             source=self._source,
             relation=self.relation,
@@ -322,13 +322,13 @@ class Batch(Sample):
             return np.full(replicates, -1)
         sensitivity = np.broadcast_to(require_sensitivity(query, replicates), replicates)[:, None]
         # The shares of ε for the threshold and for the values are 1 : 2^{2/3} (Lyu, Su, Li 2017, c = 1). The second is
-        # not computed as the rest of ε: without privacy all three are infinite.
+        # not computed as the rest of ε, which would be ∞ - ∞ without privacy.
         threshold_epsilon = event.eps / (1 + 2 ** (2 / 3))
         values_epsilon = threshold_epsilon * 2 ** (2 / 3)
         threshold_scale, value_scale = sensitivity / threshold_epsilon, 2 * sensitivity / values_epsilon
         noise = np.zeros((replicates, 1 + count))  # that of the threshold first, then those of the values
         if event.eps < np.inf:
-            require_precision(query.value, threshold_scale[:, 0])
+            require_precision(query.value, threshold_scale[:, 0])  # the smaller one of the two scales
             noise = self._source._drawn("laplace", self.replicates, (1 + count,))
         is_above = query.value + value_scale * noise[:, 1:] >= threshold_scale * noise[:, :1]
         first_index = np.where(is_above.any(axis=1), is_above.argmax(axis=1), -1)

@@ -453,8 +453,8 @@ def levelled(weights: Floats, levels: int, order: float = 3.0) -> Floats:
     lengths = ((mass[1:] + mass[:-1]) / 2) ** (1 / 3) * gaps ** (2 / 3)  # (mass / gap)^⅓ · gap
     position = np.concatenate([[0.0], np.cumsum(lengths)])
     level = np.minimum((levels * (position / position[-1])).astype(int), levels - 1)
-    steps_of_level = np.maximum(np.bincount(level, counts), 1)  # 1, to divide by, for a level without steps
-    power_mean = (np.bincount(level, counts * distinct**order) / steps_of_level) ** (1 / order)
+    steps_of_level = np.maximum(np.bincount(level, weights=counts), 1)  # 1, to divide by, for a level without steps
+    power_mean = (np.bincount(level, weights=counts * distinct**order) / steps_of_level) ** (1 / order)
     return power_mean[level][index_of_step]
 
 

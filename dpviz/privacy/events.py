@@ -29,12 +29,12 @@ class OneNumber:
     """
 
     __slots__ = ()
-    __match_args__: ClassVar[tuple[str, ...]]
+    __match_args__: ClassVar[tuple[str, ...]]  # set by `dataclass`: the names of the fields, here of the only one
 
     def __post_init__(self) -> None:
         if not self.parameter > 0:
             raise ValueError(f"{self.__match_args__[0]} must be positive, got {self.parameter}")
-        if float(self.parameter) > _NO_NOISE:  # which a float32 cannot hold
+        if float(self.parameter) > _NO_NOISE:  # `float`: _NO_NOISE is beyond a float32
             # The dataclass is frozen; its own __init__ sets fields in this way, too.
             object.__setattr__(self, self.__match_args__[0], math.inf)
 
@@ -101,7 +101,7 @@ class StatedApproximateDP:
     def __post_init__(self) -> None:
         if not (self.eps >= 0 and 0 < self.delta < 1):
             raise ValueError(f"StatedApproximateDP needs eps >= 0 and 0 < delta < 1, got {self.eps} and {self.delta}")
-        if float(self.eps) > _NO_NOISE:  # which a float32 cannot hold
+        if float(self.eps) > _NO_NOISE:  # `float` as in `OneNumber`
             object.__setattr__(self, "eps", math.inf)
 
 

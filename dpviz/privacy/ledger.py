@@ -223,7 +223,7 @@ def charge_counts(replicates: Iterable[int] | None, count: int, draws: int | np.
     replicates : numbers from 0 to `count` - 1, out of `count` = R replicates; None for all of them.
     draws : how often each of them pays; one number, or one for each entry of `replicates`.
 
-    Raises LedgerError unless they are different: a replicate named twice would get two releases and pay for one.
+    Raises LedgerError if a replicate is named twice, as it would get two releases and pay for one.
     """
     if replicates is None and np.isscalar(draws) and draws == 1:
         return None  # every replicate pays once

@@ -197,16 +197,16 @@ def success_bound(eps: float) -> float:
 
 
 def success(eps: float) -> float:
-    """Return the probability with which the best attacker guesses whether one person is in a count with Laplace noise.
+    """Return the probability with which the best attacker guesses right whether a person is in a noisy count.
 
-    Both are equally likely, everybody else is known, and so the attacker says yes if the noisy count is above theirs by
-    more than ½: 1 - e^(-ε/2)/2. A count that is rounded after the noise was added lets one guess as well.
+    Both are equally likely, and the number of all others is known. So the attacker says yes if the noisy count is above
+    that number by more than ½: 1 - e^(-ε/2)/2. To round the count after the noise was added does not change this.
     """
     return 1 - math.exp(-eps / 2) / 2
 
 
 def score_error(eps: float, phones: int) -> float:
-    """Return the standard error of the mean score of `phones` that all guess as the best attacker does."""
+    """Return the standard error of the share of right guesses of best attackers, ROUNDS on each of `phones` phones."""
     return math.sqrt(success(eps) * (1 - success(eps)) / (ROUNDS * phones))
 
 

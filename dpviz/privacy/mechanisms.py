@@ -431,5 +431,6 @@ class Mechanisms:
         """Return (R', *shape) independent draws of scale 1; each replicate's come from its own stream of noise."""
         noise = np.empty((len(replicates), *shape))
         for i, r in enumerate(replicates):
-            noise[i] = getattr(self._noise[r], distribution)(size=shape)
+            draw = getattr(self._noise[r], distribution)  # `Standard` names methods of NumPy's generators
+            noise[i] = draw(size=shape)
         return noise

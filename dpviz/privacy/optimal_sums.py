@@ -39,8 +39,8 @@ def optimal_mean(length: int, first: float = 1.0) -> Factorisation:
     The method is that of Denisov et al. 2022. Raises UserError for T > 1 024.
 
     first : sensitivity of the first query relative to that of the others, which are equal; it is clipped to 1/100 to
-        100. It only decides for which leaf sensitivities the result is optimal: the cost is `sensitivity(leaves)` of
-        the result, which holds for any.
+        100. It only decides for which leaf sensitivities the result is optimal: the cost, its `sensitivity`, is right
+        for any.
     """
     return _optimal_mean(checked_length(length, LONGEST_DENSE), float(np.clip(first, 0.01, 100.0)))
 
@@ -48,26 +48,25 @@ def optimal_mean(length: int, first: float = 1.0) -> Factorisation:
 @lru_cache(maxsize=8)
 def _optimal_mean(length: int, first: float) -> Factorisation:
     """Return `optimal_mean` for arguments within the limits; cached for these."""
-    leaves = _leaves(length, first)
-    log_v = _multipliers(leaves, _GAP) if length < _LENGTHS[0] else _interpolated(length, first)
-    return DenseFactorisation("Optimal (mean)", _encoder(leaves, log_v))
+    sensitivities = _leaf_sensitivities(length, first)
+    log_v = _multipliers(sensitivities, _GAP) if length < _LENGTHS[0] else _interpolated(length, first)
+    return DenseFactorisation("Optimal (mean)", _encoder(sensitivities, log_v))
 
 
-def _leaves(length: int, first: float) -> Floats:
-    """Return the leaf sensitivities s, (T,): the first is `first` times the others. The largest is 1, which fixes the
-    scale of the matrices."""
-    leaves = np.ones(length)
-    leaves[0] = first
-    return leaves / leaves.max()
+def _leaf_sensitivities(length: int, first: float) -> Floats:
+    """Return s, (T,): the first is `first` times the others. The largest is 1; it fixes the scale of the matrices."""
+    sensitivities = np.ones(length)
+    sensitivities[0] = first
+    return sensitivities / sensitivities.max()
 
 
 # --------------------------------------------------------------------------------------------------------- optimisation
 
 
-def _multipliers(leaves: Floats, gap: float) -> Floats:
+def _multipliers(sensitivities: Floats, gap: float) -> Floats:
     """Return ln v, (T,), the logarithms of the multipliers of the best factorisation.
 
-    leaves : s, (T,), the leaf sensitivities. gap : relative distance of the mean variance to the smallest one.
+    sensitivities : s, (T,), of the leaves. gap : relative distance of the mean variance to the smallest one.
 
     The variance is minimised over X = CᵀC under s_i² X_ii ≤ 1. Let v_i = q_i² be the multipliers of these constraints.
     Then X = D⁻¹ (MᵀM)^(1/2) D⁻¹ with M = A D, D = diag(s q). At the optimum s_i² X_ii is the same for all i. By duality
@@ -76,11 +75,11 @@ def _multipliers(leaves: Floats, gap: float) -> Floats:
     """
     points: list[Floats] = []
     residuals: list[Floats] = []
-    length = len(leaves)
+    length = len(sensitivities)
     log_v = np.zeros(length)
     for _ in range(100):
         q = np.exp(log_v / 2)
-        sigmas, vectors = _right_singular(leaves * q)
+        sigmas, vectors = _right_singular(sensitivities * q)
         constraints = (vectors**2 @ sigmas) / q**2  # s_i² X_ii, as D X D = (MᵀM)^(1/2)
         mean = sigmas.sum() / (q @ q)  # of these, with weights v = q²
         if constraints.max() <= (1 + gap) * mean:
@@ -91,14 +90,14 @@ def _multipliers(leaves: Floats, gap: float) -> Floats:
     raise ArithmeticError(f"the optimal factorisation for {length} steps did not converge")
 
 
-def _encoder(leaves: Floats, log_v: Floats) -> Floats:
+def _encoder(sensitivities: Floats, log_v: Floats) -> Floats:
     """Return C for the multipliers `log_v`, scaled so that s_i ‖C_i‖ = 1 for all i; arguments as in `_multipliers`."""
-    sigmas, vectors = _right_singular(leaves * np.exp(log_v / 2))
+    sigmas, vectors = _right_singular(sensitivities * np.exp(log_v / 2))
     gram = (vectors * sigmas) @ vectors.T  # (MᵀM)^(1/2) = D X D
     # A usual Cholesky factor L has L Lᵀ = gram; in reversed order it is the lower-triangular F with FᵀF = gram.
     factor = cholesky(gram[::-1, ::-1], lower=True).T[::-1, ::-1]
     norms = np.sqrt(vectors**2 @ sigmas)  # s_i q_i √X_ii, the norms of the columns of the factor
-    return factor / (norms * leaves)
+    return factor / (norms * sensitivities)
 
 
 def _right_singular(d: Floats) -> tuple[Floats, Floats]:
@@ -185,7 +184,7 @@ def tabulated(length: int, first: float) -> Floats:
 
     It is optimised to a tenth of _GAP, so that errors of interpolation have room.
     """
-    log_v = _multipliers(_leaves(length, first), _GAP / 10)
+    log_v = _multipliers(_leaf_sensitivities(length, first), _GAP / 10)
     return _cubic(_coordinates(np.arange(1.0, length + 1), length), log_v - log_v[length // 2], _nodes())
 
 

@@ -170,8 +170,8 @@ class ThresholdRelease(Release):
         above and all earlier ones are below.
         """
         levels = (np.arange(nodes) + 0.5) / nodes
-        of_scale_1 = np.where(levels < 0.5, np.log(2 * levels), -np.log(2 - 2 * levels))
-        quantiles = self.threshold_scale * of_scale_1  # (R', nodes)
+        standard_quantiles = np.where(levels < 0.5, np.log(2 * levels), -np.log(2 - 2 * levels))
+        quantiles = self.threshold_scale * standard_quantiles  # (R', nodes)
         all_below = np.ones_like(quantiles)  # the probability that all values so far are below the threshold
         likelihood = np.zeros(len(self.value))
         for index in range(self.value.shape[1]):

@@ -3,7 +3,8 @@
 A leaf is a set of rows on which one query is computed. Each row of the data is in one leaf at most, and which one does
 not depend on the data. So a replaced row changes only one of the queries, and running sums over all of them cost no
 more than they would if any one query changed (`matrix_factorisation`). This module enforces both: leaves are handed out
-once, and running sums accept only queries on the leaves that they were opened for, in order.
+once, and running sums accept only queries on the leaves that they were opened for, in order. R' is the number of
+replicates (simulated runs) that leaves are made for.
 """
 
 from collections.abc import Sequence

@@ -247,9 +247,9 @@ def test_opendp_gives_the_planned_noise_for_the_planned_cost(
             assert exact[round(answer["value"])] > -30 * release.scale
             continue
         off = np.abs(np.atleast_1d(answer["value"]) - exact)
-        assert off.shape == (statistic.values,) and off.max() < 30 * release.scale
+        assert off.shape == (statistic.value_count,) and off.max() < 30 * release.scale
         is_noisy |= off.max() > 0
-        if statistic.values > 1 and answer["labels"] != [*range(3)]:
+        if statistic.value_count > 1 and answer["labels"] != [*range(3)]:
             assert tuple(answer["labels"]) == statistic.labels  # type: ignore[attr-defined]
     assert is_noisy
 

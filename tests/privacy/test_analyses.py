@@ -142,12 +142,12 @@ def drawn(planned: PlannedStatistic, values: int = 1) -> np.ndarray:
 def test_the_errors_are_those_of_the_noise_that_is_drawn(statistic: Statistic, budget: Budget) -> None:
     """5 % of the releases are off by more: within 5 standard errors of that share; of whole numbers, at most."""
     (planned,) = Analyses(rows=1000, statistics=(statistic,)).planned(budget)
-    off = np.abs(drawn(planned, statistic.values))
+    off = np.abs(drawn(planned, statistic.value_count))
     tolerance = 5 * math.sqrt(0.05 * 0.95 / DRAWS)
     errors = {planned.error: off[:, 0]}
     if planned.largest_error is not None:
         errors[planned.largest_error] = off.max(axis=1)
-    assert len(errors) == 1 + (statistic.values > 1)
+    assert len(errors) == 1 + (statistic.value_count > 1)
     for error, found in errors.items():
         assert (found > error).mean() <= 0.05 + tolerance
         smaller = error - 1 if statistic.is_rounded else error * (1 - 1e-9)
@@ -315,8 +315,9 @@ def test_declared_parts_are_in_json_python_and_words() -> None:
     names = {cls.__name__: cls for cls in (Analyses, Count, Histogram)}
     assert Analyses.from_json(plan.to_json()) == plan == eval(plan.to_python(), names)
     _, _, keys, cuts = statistics
-    assert keys.keys == ("north", "so'uth") and keys.values == 2 and keys.replaced(keys=("a", "b", "c")).values == 3
-    assert cuts.values == 2 and cuts.labels == ("[0, 18)", "[18, 1234567.8]") and "1234567.8" in cuts.description
+    assert keys.keys == ("north", "so'uth") and keys.value_count == 2
+    assert keys.replaced(keys=("a", "b", "c")).value_count == 3
+    assert cuts.value_count == 2 and cuts.labels == ("[0, 18)", "[18, 1234567.8]") and "1234567.8" in cuts.description
     assert "“age” is one of 3, 4.5" in statistics[0].description and "“north”, “so'uth”" in keys.description
 
 

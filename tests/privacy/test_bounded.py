@@ -155,9 +155,9 @@ def test_equal_releases_are_calibrated_in_few_looks(monkeypatch: pytest.MonkeyPa
 def test_optimal_composition_of_any_number_of_releases() -> None:
     """T = 4e8 took 5 GB. With ε = 1e-5 it is Gaussian to eight digits: μ = √T ε = 0.2."""
     found: list[float] = []
-    assert peak(lambda: found.append(closed_forms.optimal(1e-5, 4 * 10**8, 1e-6))) < 100
+    assert peak(lambda: found.append(closed_forms.optimal_epsilon(1e-5, 4 * 10**8, 1e-6))) < 100
     assert found[0] == pytest.approx(closed_forms.gdp_epsilon(0.2, 1e-6), rel=1e-6)
-    assert peak(lambda: closed_forms.optimal(2.0, 4 * 10**8, 1e-6)) < 100
+    assert peak(lambda: closed_forms.optimal_epsilon(2.0, 4 * 10**8, 1e-6)) < 100
     assert optimal_delta(1e-5, 4 * 10**8, found[0]) == pytest.approx(1e-6, rel=1e-9)
 
 

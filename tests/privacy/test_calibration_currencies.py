@@ -301,7 +301,7 @@ def test_no_mechanism_with_an_attack_bound_lies_below_its_curve(kind: str, rate:
     assert (lowest <= curve(parameter, RATES) + 1e-9).all()
     assert ADVANTAGES[kind](parameter) <= budget.advantage() + 1e-9
     if kind == "gaussian":
-        assert parameter == pytest.approx(budget.gaussian, rel=1e-6, abs=1e-9)
+        assert parameter == pytest.approx(budget.gaussian_mu, rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize("budget", ATTACKS, ids=lambda budget: budget.describe())

@@ -113,7 +113,7 @@ def test_what_comes_later_numbers_no_earlier_test() -> None:
             batch = true.batch(event)
             batch.gaussian(Query(np.zeros((runs, 2)), 1.0, "l2", batch))
         watch.add(true, (true, true))
-        return [test[:2] for test in watch._dependences()], [test[:2] for test in watch._batch_tests()]
+        return [test[:2] for test in watch._dependence_tests()], [test[:2] for test in watch._batch_tests()]
 
     for few, more in zip(numbered(2), numbered(3), strict=True):
         assert len(more) > len(few) > 0 and more[: len(few)] == few

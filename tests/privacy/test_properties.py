@@ -121,7 +121,7 @@ def test_ways_there_and_back_are_lossless_where_they_exist(size: float, delta: f
     if epsilon > 1e-6:
         assert float(closed_forms.pure_delta(size, epsilon)) == pytest.approx(delta, rel=1e-6)
     steps = 50
-    epsilon = closed_forms.optimal(size, steps, delta)
+    epsilon = closed_forms.optimal_epsilon(size, steps, delta)
     assert optimal_delta(size, steps, epsilon) == pytest.approx(delta, rel=1e-6)
 
 
@@ -175,7 +175,7 @@ def test_repeats_cost_what_a_list_costs(event: Event, times: int, delta: float) 
         once = accountants.epsilon([Repeat(event, times)], delta, method)
         assert once == pytest.approx(accountants.epsilon([event] * times, delta, method), rel=1e-6)
     if isinstance(event, StatedPureDP):
-        best = closed_forms.optimal(event.eps, times, delta)
+        best = closed_forms.optimal_epsilon(event.eps, times, delta)
         found = accountants.tightest([event] * times, delta).epsilon
         assert (
             best * (1 - 1e-6) <= found <= best * (1 + PESSIMISM) + 1e-9
@@ -217,7 +217,7 @@ def test_more_noise_never_helps_an_attacker(event: Event, factor: float) -> None
 def test_small_delta_leaves_pure_epsilon_or_nothing(size: float) -> None:
     for delta in (1e-30, 1e-100, 1e-300):
         assert closed_forms.pure_epsilon(size, delta) == pytest.approx(size, rel=1e-12)
-        assert closed_forms.optimal(size, 7, delta) == pytest.approx(7 * size, rel=1e-9)
+        assert closed_forms.optimal_epsilon(size, 7, delta) == pytest.approx(7 * size, rel=1e-9)
         for event in (Laplace(size), ExpMech(size), StatedPureDP(size), Sub("wor", 1, 9, Laplace(size))):
             tightest = accountants.tightest([event], delta).epsilon
             assert 0.98 * per_event.pure(event) <= tightest <= per_event.pure(event)
@@ -236,7 +236,7 @@ def test_large_delta_leaves_nothing_to_pay(event: Event) -> None:
         enough = float(per_event.profile(event)(0.0))
         assert accountants.tightest([event], enough * (1 + 1e-9)).epsilon == pytest.approx(0.0, abs=1e-8)
         assert accountants.tightest([event], enough * 0.9).epsilon > 0
-    assert closed_forms.optimal(1.0, 3, 0.95) == closed_forms.optimal(0.5, 10, 1 - 1e-9) == 0.0
+    assert closed_forms.optimal_epsilon(1.0, 3, 0.95) == closed_forms.optimal_epsilon(0.5, 10, 1 - 1e-9) == 0.0
 
 
 @pytest.mark.parametrize("kind", [Laplace, Gaussian, ExpMech, StatedPureDP, StatedZCDP], ids=lambda kind: kind.__name__)

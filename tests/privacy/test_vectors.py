@@ -34,8 +34,8 @@ def selections_epsilon(eta: float, count: int, delta: float) -> float:
         pytest.param(lambda: forms.exponential_rho(2.0), 0.474474647071, 0.474474647071, 1e-9, id="TV30"),
         pytest.param(lambda: forms.exponential_delta(2.0, 0.4), 0.35070077902, 0.35070077902, 1e-9, id="TV31"),
         pytest.param(lambda: forms.exponential_delta(1.0, 0.0), 0.244918662404, 0.244918662404, 1e-9, id="TV32"),
-        pytest.param(lambda: forms.optimal(0.1, 100, 1e-6), 4.77456758811, 4.77456758837, 1e-6, id="TV35"),
-        pytest.param(lambda: forms.optimal(0.5, 10, 1e-6), 4.99988547111, 4.99988547111, 1e-6, id="TV36"),
+        pytest.param(lambda: forms.optimal_epsilon(0.1, 100, 1e-6), 4.77456758811, 4.77456758837, 1e-6, id="TV35"),
+        pytest.param(lambda: forms.optimal_epsilon(0.5, 10, 1e-6), 4.99988547111, 4.99988547111, 1e-6, id="TV36"),
         pytest.param(lambda: forms.advanced_epsilon(0.1, 100, 1e-6), 6.30823095051, 6.30823095051, 1e-9, id="TV37"),
         pytest.param(lambda: zcdp.filter_epsilon([0.1] * 50, 1e-6), 3.96692218885, 3.96692218885, 1e-9, id="TV38"),
         pytest.param(

@@ -231,7 +231,7 @@ def without_noise(transcript: Transcript) -> Floats:
     They then released g + b z and g + b z/2 with the scale b of the first, as the second has twice the ε: twice the
     second less the first is g without noise. -g is larger on D than on D'.
     """
-    first, second = transcript.released
+    first, second = transcript.outputs
     sensitivity = 2 * PROBLEM.facts().gradient_bound_l1 / ROWS
     return np.asarray((first - 2 * second)[:, 0] / sensitivity)
 

@@ -206,7 +206,7 @@ def _fine_epsilon(events: tuple[Event, ...], delta: float, guess: float) -> floa
     if not events or guess == 0:
         return 0.0
     distinct = {release for event in distinct_objects(events) for release, _ in releases_of(event)}
-    if total(events, "mu") < math.inf and all(isinstance(release, Gaussian) for release in distinct):
+    if all(isinstance(release, Gaussian) for release in distinct) and total(events, "mu") < math.inf:  # ∞ without noise
         return epsilon(events, delta, "gdp")
     if len(distinct) > MOST_FINE:
         return None  # nearly equal events would be rounded to equal ones, at a larger error than that of the grid
@@ -231,7 +231,7 @@ def epsilon_curve(events: tuple[Event, ...], delta: float, method: Method, check
         # Releases that fail openly with a probability δ_i use up a part of δ; the method may use what remains.
         without_failure, log_certain = _without_failures(events)
         remaining_deltas = -np.expm1(math.log1p(-delta) - log_certain[counts])  # 1 - (1 - δ) / Π (1 - δ_i)
-        # Basic composition needs no δ itself, so it may remain 0, up to rounding.
+        # Basic composition needs no δ itself, so what remains may be 0, up to rounding.
         is_feasible = remaining_deltas > (-1e-12 if method == "basic" else 1e-12) * delta
         result = np.full(len(counts), math.inf)
         if is_feasible.any():
@@ -299,7 +299,7 @@ def _optimal_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray
             return 0.0
         if count > n_equal or step_epsilon > 700:  # e^ε would overflow
             return math.inf
-        return closed_forms.optimal(step_epsilon, count, delta)
+        return closed_forms.optimal_epsilon(step_epsilon, count, delta)
 
     return np.array(list(map(epsilon_at, ends[counts].tolist(), deltas.tolist())))
 
@@ -331,7 +331,9 @@ def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) ->
     lengths = np.array([length for _, length in runs])
     starts = np.cumsum(lengths) - lengths
     done_of_run = np.clip(ends[counts][:, None] - starts, 0, lengths)  # (m, runs) releases of each run so far
-    times = np.array([np.bincount(event_of_run, done, len(index_of_event)) for done in done_of_run])  # (m, events)
+    times = np.array(  # (m, events)
+        [np.bincount(event_of_run, weights=done, minlength=len(index_of_event)) for done in done_of_run]
+    )
 
     def composed(alpha: Floats) -> Floats:
         """Return the divergences (m, k) at the m checkpoints: each at k orders of its own (m, k), or all at (1, k)."""

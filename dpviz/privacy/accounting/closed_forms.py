@@ -174,7 +174,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     log_inverse_delta = -math.log(delta)
 
     def slope(log_a: float) -> float:
-        """Return a² times the derivative by a; it increases in a, and its root is the minimiser."""
+        """Return a² times the derivative of that ε by a; it increases in a, and its root is the minimiser."""
         a = math.exp(log_a)
         return a * (a * rho) + math.log1p(a) - log_inverse_delta
 
@@ -235,8 +235,8 @@ def rdp_epsilon(
 
     def bound(alpha: Floats, divergences: Floats) -> Floats:
         """Return the ε that each order proves, rounded up."""
-        fall, gain = np.log1p(-1 / alpha), (log_delta + np.log(alpha)) / (alpha - 1)
-        return np.asarray(divergences + fall - gain + _ROUNDING * (divergences - fall + np.abs(gain)))
+        second, third = np.log1p(-1 / alpha), -(log_delta + np.log(alpha)) / (alpha - 1)  # terms beside D_α
+        return np.asarray(divergences + second + third + _ROUNDING * (divergences + np.abs(second) + np.abs(third)))
 
     values = bound(orders, divergence(orders[None]))
     smallest = values.min(axis=1)
@@ -264,7 +264,7 @@ def rdp_epsilon(
 
 
 def pure_to_rho(epsilon: float) -> float:
-    """Return the smallest ρ that all ε-DP algorithms have: ε tanh(ε/2), below the textbook's ε²/2."""
+    """Return the smallest ρ of all ε-DP algorithms, ε tanh(ε/2), below the textbook's ε²/2 (THEORY.md, section 2)."""
     return epsilon * math.tanh(epsilon / 2)
 
 
@@ -433,7 +433,7 @@ def _log_sinhc_rise(x: Floats, h: Floats) -> Floats:
 def exponential_rho(eta: ArrayLike) -> Floats:
     """Return the smallest ρ that all selections of bounded range η have: r - 1 - ln r with r = η/(e^η - 1).
 
-    It is at most η²/8.
+    It is at most η²/8 (THEORY.md, section 2).
     """
     eta = np.asarray(eta, dtype=float)
     large = np.maximum(eta, 0.03)
@@ -443,7 +443,7 @@ def exponential_rho(eta: ArrayLike) -> Floats:
 
 
 def exponential_mu(eta: float) -> float:
-    """Return the smallest μ that all selections of bounded range η have; it is that of (η/2)-DP algorithms."""
+    """Return the smallest μ that all selections of bounded range η have: that of (η/2)-DP (THEORY.md, section 2)."""
     return pure_to_mu(eta / 2)
 
 
@@ -470,7 +470,7 @@ def advanced_epsilon(epsilon: ArrayLike, steps: ArrayLike, slack: float) -> Floa
     """Return the ε of k = `steps` releases together, each (epsilon, δ)-DP, by advanced composition: √(2k ln(1/δ')) ε +
     k ε (e^ε - 1), at kδ plus δ' = `slack` > 0; arguments broadcast.
 
-    Dwork and Roth 2014, Theorem 3.20. It is offered for comparison; `optimal` is the best that such releases allow.
+    Dwork and Roth 2014, Theorem 3.20. Offered for comparison; `optimal_epsilon` is the best that such releases allow.
     """
     step_epsilon, count = np.asarray(epsilon, dtype=float), np.asarray(steps, dtype=float)
     return advanced_sum(count * step_epsilon**2, count * step_epsilon * np.expm1(step_epsilon), slack)
@@ -512,7 +512,7 @@ def classic_gaussian_mu(epsilon: float, delta: float) -> float:
 # ----------------------------------------------------------------------------------- the best for equal (ε, δ) releases
 
 
-def optimal(epsilon: float, steps: int, delta: float, step_delta: float = 0.0) -> float:
+def optimal_epsilon(epsilon: float, steps: int, delta: float, step_delta: float = 0.0) -> float:
     """Return the smallest ε for which `steps` releases that are (epsilon, step_delta)-DP are (ε, delta)-DP together.
 
     Kairouz, Oh, Viswanath 2015, Theorem 3.3, evaluated at every real ε and not only on the theorem's grid. The worst

@@ -101,6 +101,7 @@ def stated_pure(currency: Currency, amount: float) -> kinds.StatedPureDP:
     is `amount`, up to rounding errors."""
     if currency == "epsilon" or amount == math.inf:  # the price is the ε, or both are infinite
         return kinds.StatedPureDP(amount)
+    # A small ε costs as much as Laplace noise of this ε.
     return _event_of_price(kinds.StatedPureDP, currency, amount, _PRICE_OF_SMALL[currency]["laplace"])
 
 

@@ -72,7 +72,7 @@ def rho(event: Event) -> float:
     ρ."""
     match event:
         case Laplace(eps):
-            return float(closed_forms.exp_rest(-float(eps)))
+            return float(closed_forms.exp_rest(-float(eps)))  # ε - 1 + e^-ε (THEORY.md, section 2)
         case Gaussian():
             return float(event.mu) ** 2 / 2
         case ExpMech(eta):
@@ -239,9 +239,9 @@ def directions(event: Event) -> tuple[Profile, ...]:
         return (mirrored(_profile_from_zero(event)),)
     q, m, n, inner = event.m / event.n, event.m, event.n, _profile_from_zero(event.inner)
 
-    # P and Q are the outputs with the row in the batch and without it, with profile δ, and a = e^ε. Each direction is
-    # needed for ε ≥ 0 only, as its values at negative ε follow from the other one. Both formulas are written so that
-    # nothing cancels for small q.
+    # P and Q are the laws of the output with the row in the batch and without it, δ is their profile, and a = e^ε. Each
+    # direction is needed for ε ≥ 0 only, as its values at negative ε follow from the other one. Both formulas are
+    # written so that nothing cancels for small q.
     def remove(epsilon: ArrayLike) -> Floats:
         """Return the profile of q P + (1-q) Q against Q, q δ(ln(1 + (a-1)/q))."""
         return q * inner(closed_forms.amplified_inverse(epsilon, m, n))
@@ -285,7 +285,7 @@ def _profile_from_zero(event: Event) -> Profile:
     """
     match event:
         case Laplace(eps):
-            epsilon_0 = float(eps)
+            epsilon_0 = float(eps)  # the profile is (1 - e^((ε - ε₀)/2))₊ (THEORY.md, section 2)
             return lambda epsilon: -np.expm1(np.minimum((np.asarray(epsilon) - epsilon_0) / 2, 0.0))
         case Gaussian():
             return partial(closed_forms.gdp_delta, float(event.mu))

@@ -55,7 +55,7 @@ class PLD:
 
     @cached_property
     def _sums(self) -> tuple[Floats, Floats]:
-        """The result of `_sums_from_above` for all masses."""
+        """Mass, and discounted mass, from each loss on; see `_sums_from_above`."""
         return _sums_from_above(self.p, self.h)
 
     def delta(self, epsilon: ArrayLike) -> Floats:
@@ -64,6 +64,7 @@ class PLD:
         mass, discounted = self._sums
         first = np.clip(np.floor(epsilon / self.h) + 1 - self.lo, 0, len(self.p)).astype(int)  # first loss above ε
         distance = np.maximum(self.h * (self.lo + first) - epsilon, 0.0)  # from ε to the first loss above
+        # Σ p(L) e^{ε - L} is e^-distance times the sum that is discounted from the first loss on.
         return np.clip(self.inf + mass[first] - np.exp(-distance) * discounted[first], 0.0, 1.0)
 
     def epsilon(self, delta: float) -> float:
@@ -72,9 +73,9 @@ class PLD:
             return math.inf
         start = min(max(0, -self.lo), len(self.p))  # index of the loss 0
         mass, discounted = _sums_from_above(self.p[start:], self.h)
-        # From ε to the next loss L, δ(ε) = inf + mass - e^(ε - L) discounted, which equals delta where e^(ε - L) =
-        # excess / discounted. The first L with excess ≤ discounted has that ε at or below it: there δ(L) ≤ delta. One
-        # exists, as after the last loss excess = inf - delta ≤ 0 = discounted.
+        # From ε to the next loss L, δ(ε) = inf + mass - e^(ε - L) discounted. That is delta where e^(ε - L) is excess /
+        # discounted: at an ε up to L if excess ≤ discounted. The first such L has the smallest ε. One exists, as after
+        # the last loss excess = inf - delta ≤ 0 = discounted.
         excess = self.inf + mass - delta
         first = int(np.argmax(excess <= discounted))
         if first == 0 and excess[0] <= 0:  # δ(ε) ≤ inf + mass ≤ delta for every ε ≥ 0
@@ -114,13 +115,14 @@ def _positive_losses(profile: Profile, high: float, h: float) -> tuple[Floats, F
     """Return δ at the grid points 0, h, 2h, … up to `high`, and the masses at the losses h, 2h, …
 
     With a_i = e^{hi} and δ linear in a between grid points, the masses are p_i = a_i (s_i - s_{i-1}), s_i the slope of
-    δ from a_i to a_{i+1} (Doroshenko et al. 2022, Algorithm 1); after the last point it is 0. They are computed from
+    δ from a_i to a_{i+1}, 0 after the last point (Doroshenko et al. 2022, Algorithm 1). They are computed from
     differences of δ, so that no large e^ε appears.
     """
     # Without the subtraction, rounding would add a point if `high` is a multiple of h.
     delta = profile(h * np.arange(max(1, math.ceil(high / h - 1e-9)) + 1))
     falls = -np.diff(delta)
-    # -a_i s_(i-1) and -a_i s_i: a_i is divided by a_i - a_(i-1), which gives 1/(1 - e^-h), and by a_(i+1) - a_i.
+    # -a_i s_(i-1) is a fall times a_i/(a_i - a_(i-1)) = 1/(1 - e^-h), and -a_i s_i the next fall times
+    # a_i/(a_(i+1) - a_i) = 1/(e^h - 1).
     masses = falls / -math.expm1(-h)
     masses[:-1] -= falls[1:] / math.expm1(h)
     return delta, masses
@@ -512,7 +514,7 @@ def _step(deviations: Floats, counts: np.ndarray) -> float:
     widening = math.sqrt(variance_sum[-1]) / (3 * cells**2)
     added_variance = 2 * widening * np.sqrt(variance_sum) + widening**2  # (√v + widening)² - v
     # Rounding to the grid adds to the variance of one loss about h²/6, or h s if s is far below h. So number · h²/6 and
-    # deviation_sum · h both bound what it adds in all, and the larger h of the two that they allow will do.
+    # deviation_sum · h both bound what rounding adds in all, and the larger h of the two that they allow will do.
     by_cells, by_deviations = np.sqrt(6 * added_variance / number), added_variance / deviation_sum
     allowed_steps = np.maximum(by_cells, by_deviations)
     # That more than 40 losses take the same of two values has a probability below 2^-40, which is below every δ here.
@@ -539,7 +541,7 @@ def _upper_end(parts: Sequence[PLD], counts: np.ndarray, tail: float) -> int:
     best = exponents[[int(np.argmin((rough + math.log(2 / tail)) / exponents))]]  # (1,)
     exact = sum(count * _cumulant(part.losses, part.p, best) for count, part in zip(counts, parts, strict=True))
     bound = float((exact[0] + math.log(2 / tail)) / best[0]) / parts[0].h
-    return min(math.ceil(bound), int(np.abs(counts @ ends).max()))
+    return min(math.ceil(bound), int(np.abs(counts @ ends).max()))  # or the total of all extreme losses
 
 
 def _cumulant(losses: Floats, masses: Floats, exponents: Floats) -> Floats:
@@ -549,7 +551,7 @@ def _cumulant(losses: Floats, masses: Floats, exponents: Floats) -> Floats:
     losses.
     """
     has_mass = masses > 0
-    if not has_mass.any():  # it fails almost surely, and all its mass is at +∞
+    if not has_mass.any():  # all mass is at +∞: an event that fails almost surely
         return np.zeros(len(exponents))
     terms = exponents[:, None] * losses[has_mass] + np.log(masses[has_mass])
     top = terms.max(axis=1)  # taken out of the sum, so that nothing overflows

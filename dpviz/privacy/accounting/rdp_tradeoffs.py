@@ -81,7 +81,7 @@ def _search(a: Floats, d: Floats, alpha: Floats) -> Floats:
 
     Each order and direction gives a convex, falling function of β whose root is the smallest β that it allows. A step
     of Newton's method from any point ends at or below the root, so the β it arrives at is a valid lower bound. The
-    largest of these bounds over many orders is the point of the next steps, and the search may stop at any time.
+    largest of these bounds over many orders is where the next steps begin, and the search may stop at any time.
     """
     # The first bounds follow from one term alone that may not exceed the right side: (1 - β)^a α^(1-a), and
     # (1 - α)^a β^(1-a) with the data sets exchanged.
@@ -112,7 +112,7 @@ def _newton_step(a: Floats, d: Floats, alpha: Floats, beta: Floats) -> Floats:
     """
     log_true, log_false = np.log1p(-beta), np.log(beta)
     log_sum = np.logaddexp(a * log_true, a * log_false + (a - 1) * np.log(alpha / (1 - alpha)))
-    weight = np.exp(a * log_true - log_sum)
+    weight = np.exp(a * log_true - log_sum)  # share of the first term in the sum
     slope = (1 - weight) / beta - weight / (1 - beta)  # of the logarithm of the left side
     excess = np.expm1(np.minimum((1 - 1 / a) * (d + np.log(alpha)) - log_sum / a, 700.0))  # right / left side - 1
     # Where the left side does not fall, this order says nothing.
@@ -127,7 +127,7 @@ def _newton_step_exchanged(a: Floats, d: Floats, alpha: Floats, beta: Floats) ->
     log_true, log_false = np.log1p(-beta), np.log(beta)
     first_term = a * np.log(alpha) - (a - 1) * log_true
     log_sum = np.logaddexp(first_term, a * np.log1p(-alpha) - (a - 1) * log_false)
-    weight = np.exp(first_term - log_sum)
+    weight = np.exp(first_term - log_sum)  # share of the first term in the sum
     slope = weight * beta / (1 - beta) - (1 - weight)  # of the logarithm, divided by a - 1
     step = np.where(slope < 0, (d - log_sum / (a - 1)) / np.minimum(slope, -1e-300), 0.0)  # of ln β
     return beta * np.exp(np.minimum(step, 700.0))

@@ -32,8 +32,8 @@ from dpviz.specification import number
 
 
 def budget_field(default: float, low: float, high: float, symbol: str, largest: float) -> Any:
-    """Declare the field of a budget that says how much privacy it gives, with its default and range; with a larger
-    number than `largest` nothing is private, and exponentials of it overflow."""
+    """Declare the field of a budget that says how much privacy it gives, with a slider from `low` to `high`. Numbers
+    above `largest` are refused: nothing is private with them, and their exponentials overflow."""
     help = "Smaller = more privacy, more noise."
     limits = (1e-9, largest)
     return number(default, low, high, label="Privacy budget", symbol=symbol, scale="log", help=help, limits=limits)
@@ -54,7 +54,7 @@ class AdditiveBudget(Budget):
     @classmethod
     def of_amount(cls, amount: float) -> Self:
         fields: dict[str, Any] = {cls.currency: UNITS[cls.currency].root(amount)}
-        return cast(Self, cls.model_construct(**fields))
+        return cast(Self, cls.model_construct(**fields))  # without pydantic's check of the field's range
 
     def per_row(self, rows_per_person: int) -> Self:
         return self.of_amount(self.amount / rows_per_person ** (1 if self.pure else 2))  # k rows have k ε, k² ρ, (k μ)²

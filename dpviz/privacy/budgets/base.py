@@ -61,7 +61,7 @@ class Budget(Displayed, Specification):
         equations = []
         for control in self.controls():  # one for each field
             value = getattr(self, control.name)
-            # Never to more privacy; with 5 digits an order close to 1 is not written as 1.
+            # Rounded towards less privacy; with 5 digits an order close to 1 is not written as 1.
             text = short_down(value, 5) if control.name in self.larger_is_more else short_up(value, 4)
             equations.append(f"{control.symbol} = {text}")
         return ", ".join(equations)
@@ -195,8 +195,8 @@ class Budget(Displayed, Specification):
     def release(self, noise: Noise) -> Event:
         """Return the single release with this kind of noise that uses up the budget.
 
-        For the noise "any", it is a release of which only the guarantee is known. Raises TypeError if it cannot be told
-        from the guarantee alone, and ValueError for Gaussian noise in pure ε.
+        For the noise "any", it is a release of which only the guarantee is known. Raises TypeError unless the
+        budget is an ε, ρ, μ or (ε, δ), and ValueError for Gaussian noise in pure ε.
         """
         if self.currency is None:
             raise TypeError(f"{self.name} is counted in none of ε, ρ and μ")

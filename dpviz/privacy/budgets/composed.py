@@ -243,7 +243,7 @@ class TradeOff(Budget):
         return self
 
     @property
-    def gaussian(self) -> float:
+    def gaussian_mu(self) -> float:
         """The μ of the Gaussian mechanism whose trade-off curve goes through the point: Φ⁻¹(TPR) - Φ⁻¹(FPR)."""
         return float(ndtri(self.true_positive_rate) - ndtri(self.false_positive_rate))
 
@@ -257,7 +257,7 @@ class TradeOff(Budget):
         return math.inf if prior else 0.0  # rates do not add up, so no release may come before the run
 
     def additive(self, prior: tuple[Event, ...] = ()) -> GaussianDP:
-        return GaussianDP.model_construct(mu=self.gaussian)
+        return GaussianDP.model_construct(mu=self.gaussian_mu)
 
     def gaussian_rho(self, amount: float) -> float:
         return float(ndtri(amount) - ndtri(self.false_positive_rate)) ** 2 / 2

@@ -34,6 +34,7 @@ _VARIANCE: Mapping[Currency, Mapping[Noise, float]] = MappingProxyType(
         "mu": {"laplace": math.pi, "gaussian": 1.0, "selection": _GUMBEL * math.pi / 8},
     }
 )
+# Variance of the noise of scale 1.
 _VARIANCE_OF_SCALE: Mapping[Noise, float] = MappingProxyType({"laplace": 2.0, "gaussian": 1.0, "selection": _GUMBEL})
 
 
@@ -303,7 +304,7 @@ def stated_event(analysis: Analysis) -> Event:
     """Return the event of an analysis that has a guarantee of its own.
 
     It is the release of its mechanism that has just this guarantee; if the mechanism is unknown, it is the worst
-    release with the guarantee. For a μ that is Gaussian noise (Dong, Roth, Su 2019). Raises UserError if the analysis
+    release with the guarantee, which for a μ is Gaussian noise (Dong, Roth, Su 2019). Raises UserError if the analysis
     has no guarantee of its own, or if its mechanism cannot have it.
     """
     budget, noise = analysis.budget, analysis.noise

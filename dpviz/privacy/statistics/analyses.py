@@ -49,33 +49,35 @@ Key = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_
 NORMS: dict[Noise, Norm] = {"laplace": "l1", "gaussian": "l2", "selection": "range"}
 
 
-def error_bound(noise: Noise, scale: float, values: int = 1) -> float:
-    """Return the t that none of k = `values` independent noises |X| of this scale exceeds with 95 % probability.
+def error_bound(noise: Noise, scale: float, value_count: int = 1) -> float:
+    """Return the t that none of k = `value_count` independent noises |X| of this scale exceeds with 95 % probability.
 
     It solves P(all |X| ≤ t) = 0.95, where the left side is (1 - e^(-t/b))^k for Laplace noise of scale b, and (2 Φ(t/σ)
     - 1)^k for Gaussian noise of standard deviation σ.
     """
-    chance = _chance_of_excess(values)
+    chance = _chance_of_excess(value_count)
     return scale * float(-math.log(chance) if noise == "laplace" else -ndtri(chance / 2))
 
 
-def _chance_of_excess(values: int) -> float:
-    """Return the probability with which each of k = `values` independent errors may exceed a bound that all k together
-    keep with 95 % probability: 1 - 0.95^(1/k)."""
-    return -math.expm1(math.log(CONFIDENCE) / values)
+def _chance_of_excess(value_count: int) -> float:
+    """Return the probability with which each of k = `value_count` independent errors may exceed a bound that all k
+    together keep with 95 % probability: 1 - 0.95^(1/k)."""
+    return -math.expm1(math.log(CONFIDENCE) / value_count)
 
 
 def selection_bound(scale: float, candidates: int) -> float:
-    """Return a 95 % bound on the gap between the largest utility and that which the exponential mechanism selects.
+    """Return a 95 % bound on the gap between the largest utility and that of the candidate that is selected.
 
     It is the t for which the bound P(gap ≥ t) ≤ x/(1 + x) with x = (N - 1) e^(-t/scale) is 5 %, where N is the number
-    of candidates. scale : of the Gumbel noise that the mechanism adds to utilities, the range of their change over η.
+    of candidates: each of the N - 1 others with a gap of t or more is at most e^(-t/scale) as likely as the best one.
+
+    scale : of the Gumbel noise that the exponential mechanism adds to utilities, the range of their change over η.
     """
     return scale * math.log((candidates - 1) * CONFIDENCE / (1 - CONFIDENCE))
 
 
-def ratio_bound(noise: Noise, scale: float, values: int = 1) -> float:
-    """Return the t that, with 95 % probability, none of k = `values` noisy ratios is off by more than t/n.
+def ratio_bound(noise: Noise, scale: float, value_count: int = 1) -> float:
+    """Return the t that, with 95 % probability, none of k = `value_count` noisy ratios is off by more than t/n.
 
     A noisy ratio is (S + X)/(n + Y), clipped to [-1, 1], with |S| ≤ n and independent noises X, Y of this scale. If n +
     Y > 0, the ratio exceeds S/n by more than t/n only if X - cY > t, where c = (S + t)/n is at most 1 because of the
@@ -83,9 +85,9 @@ def ratio_bound(noise: Noise, scale: float, values: int = 1) -> float:
     (THEORY.md, section 11), where P(|X + Y| > t) is (1 + t/(2b)) e^(-t/b) for Laplace noise.
     """
     if noise == "gaussian":
-        return math.sqrt(2) * error_bound(noise, scale, values)
+        return math.sqrt(2) * error_bound(noise, scale, value_count)
     # With w = -2 - t/b, the probability is -w e^w e²/2, so that w is a value of Lambert's W, of the branch below -1.
-    return scale * (-float(lambertw(-2 * math.exp(-2) * _chance_of_excess(values), -1).real) - 2)
+    return scale * (-float(lambertw(-2 * math.exp(-2) * _chance_of_excess(value_count), -1).real) - 2)
 
 
 class Statistic(Specification):
@@ -141,7 +143,7 @@ class Statistic(Specification):
         return "read from the data" if self.from_data else "declared"
 
     @property
-    def values(self) -> int:
+    def value_count(self) -> int:
         """Number of noisy numbers that are released."""
         return 1
 
@@ -180,7 +182,8 @@ class Statistic(Specification):
 
         noise, scale : those that the statistic's share of the budget gives in a table of `rows` rows.
         """
-        return max(1, math.ceil(self.error(noise, scale, rows, relation) / relative))  # the reference is n
+        # The reference is n, and the error the same for any n.
+        return max(1, math.ceil(self.error(noise, scale, rows, relation) / relative))
 
     def mechanism(self, noise: Noise) -> Noise:
         """Return the mechanism that protects the statistic, in a plan that protects numbers by this noise."""
@@ -190,9 +193,9 @@ class Statistic(Specification):
         """Return the standard deviation of the noise in each number; None if it depends on the data."""
         return scale * (math.sqrt(2) if noise == "laplace" else 1.0)
 
-    def error(self, noise: Noise, scale: float, rows: int, relation: Relation, values: int = 1) -> float:
-        """Return the error that, with 95 % probability, none of `values` of the statistic's numbers exceeds."""
-        bound = error_bound(noise, scale, values)
+    def error(self, noise: Noise, scale: float, rows: int, relation: Relation, value_count: int = 1) -> float:
+        """Return the error that, with 95 % probability, none of `value_count` of the statistic's numbers exceeds."""
+        bound = error_bound(noise, scale, value_count)
         # A whole number with noise of at most k + 1/2 is off by at most k after rounding.
         return max(0.0, math.ceil(bound - 0.5)) if self.is_rounded else bound
 
@@ -298,7 +301,7 @@ class GroupableStatistic(Statistic):
         return self
 
     @property
-    def values(self) -> int:
+    def value_count(self) -> int:
         return len(self.groups) or 1
 
     @property
@@ -402,14 +405,14 @@ class Sum(GroupableStatistic, Ranged):
         return _NORMAL * self._deviation * math.sqrt(rows)
 
     def clipping_bias(self, rows: int) -> float | None:
-        return None if self._bias is None else rows / self.values * self._bias
+        return None if self._bias is None else rows / self.value_count * self._bias
 
     def reference(self, rows: int) -> float:
-        return rows / self.values * self.width
+        return rows / self.value_count * self.width
 
     def rows_needed(self, noise: Noise, scale: float, rows: int, relation: Relation, relative: float) -> int:
         # The error is the same in a table of any size, and the reference n (b - a)/G.
-        return max(1, math.ceil(self.values * self.error(noise, scale, rows, relation) / (relative * self.width)))
+        return max(1, math.ceil(self.value_count * self.error(noise, scale, rows, relation) / (relative * self.width)))
 
 
 class Mean(GroupableStatistic, Ranged):
@@ -432,7 +435,7 @@ class Mean(GroupableStatistic, Ranged):
         return "b − a"
 
     def sensitivity(self, norm: Norm, rows: int, relation: Relation = "replace-one") -> float:
-        if relation == "add/remove-one":  # two numbers move by at most h each, half of the width
+        if relation == "add/remove-one":  # two numbers move by at most h = width/2 each: by 2h, √2 h, h and 2h
             return self.width / {"l1": 1.0, "l2": math.sqrt(2), "linf": 2.0, "range": 1.0}[norm]
         if self.groups:  # the numbers of two groups by at most h each, or the sum of one group by at most 2h
             return self.width * (2.0 if norm in ("l1", "range") else 1.0)
@@ -445,19 +448,19 @@ class Mean(GroupableStatistic, Ranged):
     def is_ratio(self, relation: Relation) -> bool:
         return bool(self.groups) or relation == "add/remove-one"
 
-    def error(self, noise: Noise, scale: float, rows: int, relation: Relation, values: int = 1) -> float:
+    def error(self, noise: Noise, scale: float, rows: int, relation: Relation, value_count: int = 1) -> float:
         if self.is_ratio(relation):
             # h times the bound for the ratio of Σ (x - c)/h to n/G, whose noise has the scale divided by h.
-            return min(self.width, ratio_bound(noise, scale, values) * self.values / rows)
-        return super().error(noise, scale, rows, relation, values)
+            return min(self.width, ratio_bound(noise, scale, value_count) * self.value_count / rows)
+        return super().error(noise, scale, rows, relation, value_count)
 
     def scale_for(self, noise: Noise, error: float, rows: int, relation: Relation) -> float:
         if self.is_ratio(relation):
-            return error * rows / self.values / ratio_bound(noise, 1.0)
+            return error * rows / self.value_count / ratio_bound(noise, 1.0)
         return super().scale_for(noise, error, rows, relation)
 
     def sampling_error(self, rows: int) -> float:
-        return _NORMAL * self._deviation / math.sqrt(rows / self.values)
+        return _NORMAL * self._deviation / math.sqrt(rows / self.value_count)
 
     def clipping_bias(self, rows: int) -> float | None:
         return self._bias
@@ -468,7 +471,7 @@ class Mean(GroupableStatistic, Ranged):
     def rows_needed(self, noise: Noise, scale: float, rows: int, relation: Relation, relative: float) -> int:
         if self.is_ratio(relation):
             # The scale is the same in a table of any size.
-            return max(1, math.ceil(self.values * ratio_bound(noise, scale) / (relative * self.width)))
+            return max(1, math.ceil(self.value_count * ratio_bound(noise, scale) / (relative * self.width)))
         # The scale is in proportion to 1/n, as the sensitivity is.
         return max(1, math.ceil(self.error(noise, scale, rows, relation) * rows / (relative * self.width)))
 
@@ -498,7 +501,7 @@ class Histogram(Statistic):
     @model_validator(mode="before")
     @classmethod
     def _set_bins(cls, values: Any) -> Any:
-        if not isinstance(values, dict):
+        if not isinstance(values, dict):  # pydantic passes a ready Histogram, too
             return values
         for name, surplus in (("keys", 0), ("cut_points", 1)):  # there is one cut point more than bins
             declared = values.get(name, ())
@@ -523,7 +526,7 @@ class Histogram(Statistic):
         return "the count in a bin"
 
     @property
-    def values(self) -> int:
+    def value_count(self) -> int:
         return self.bins
 
     @property
@@ -594,10 +597,11 @@ class Quantile(Ranged):
     def standard_deviation(self, noise: Noise, scale: float) -> float | None:
         return None
 
-    def error(self, noise: Noise, scale: float, rows: int, relation: Relation, values: int = 1) -> float:
+    def error(self, noise: Noise, scale: float, rows: int, relation: Relation, value_count: int = 1) -> float:
         """Return the error in ranks that is not exceeded with 95 % probability, for any data.
 
-        The values of the column are rounded to candidates, so one candidate has the wanted rank.
+        The values of the column are rounded to candidates, so one candidate has the wanted rank and utility 0, and the
+        gap of the selected one is its distance from that rank.
         """
         return selection_bound(scale, self.candidates)
 
@@ -670,8 +674,9 @@ class PlannedStatistic:
     @property
     def largest_error(self) -> float | None:
         """Error that, with 95 % probability, none of the statistic's numbers exceeds; None if there is only one."""
-        values = self.statistic.values
-        return self.statistic.error(self.noise, self.scale, self.rows, self.relation, values) if values > 1 else None
+        if self.statistic.value_count == 1:
+            return None
+        return self.statistic.error(self.noise, self.scale, self.rows, self.relation, self.statistic.value_count)
 
     @property
     def is_drowned(self) -> bool:
@@ -788,7 +793,7 @@ def smallest_budget(plan: Analyses, errors: Sequence[float], budget: Budget, *, 
     Every statistic gets the noise with which it has just the wanted error; what these releases cost together is the
     budget, and what each costs alone is its weight. Of Laplace and Gaussian noise the one that costs less is taken.
 
-    errors : for each statistic, in its unit. budget : one in the wanted currency, of any size, with the δ that it has.
+    errors : for each statistic, in its unit. budget : in the wanted currency and with the wanted δ, of any size.
     on_page : True for a budget in the range of its slider. Raises UserError if the errors need more than the largest
     budget.
     """
@@ -796,7 +801,7 @@ def smallest_budget(plan: Analyses, errors: Sequence[float], budget: Budget, *, 
 
 
 def cost_of_errors(plan: Analyses, errors: Sequence[float], budget: Budget) -> float:
-    """Return what releases with just these errors cost together, as the number that the budget states."""
+    """Return what releases with just these errors cost together, in the unit of `budget.limit`."""
     cost, _ = _cheapest(plan, tuple(errors), _default_size(budget))
     return cost
 
@@ -838,7 +843,8 @@ def _smallest(plan: Analyses, errors: tuple[float, ...], budget: Budget, on_page
         planned = weighted_plan.planned(candidate)
         if all(p.error <= error * (1 + 1e-9) for p, error in zip(planned, errors, strict=True)):
             return Smallest(candidate, weighted_plan)
-        size = rounded_up(1.002 * size)  # too small if a weight was raised to 1e-6, or if the split is one of ε
+        # Too small if a weight was raised to 1e-6, or if the split is one of ε; about the next number of three digits.
+        size = rounded_up(1.002 * size)
     raise UserError(
         f"These errors need {control.symbol} = {short_up(size)}, and the largest is {short(high)}. Accept "
         "larger ones, or ask of more rows.",
@@ -903,7 +909,8 @@ def _answer(planned: PlannedStatistic, column: np.ndarray, mechanisms: Mechanism
     statistic, event = planned.statistic, planned.event
     offset = 0.0
     if planned.relation == "replace-one" and isinstance(statistic, Sum | Mean) and not statistic.groups:
-        # Values count from the middle of their range: far from 0 rounding would leave no digits for the noise.
+        # Values count from the middle of their range: far from 0 rounding would leave no digits for the noise. The
+        # `offset`, which is added back afterwards, is public as n is.
         middle, half = (statistic.lowest + statistic.highest) / 2, statistic.width / 2
         column = _clipped(statistic, column) - middle
         offset = middle * (len(column) if isinstance(statistic, Sum) else 1)
@@ -916,13 +923,13 @@ def _answer(planned: PlannedStatistic, column: np.ndarray, mechanisms: Mechanism
     release = mechanisms.laplace if planned.noise == "laplace" else mechanisms.gaussian
     (noisy,) = release(query, event)
     if isinstance(statistic, Ranged) and statistic.is_ratio(planned.relation):
-        total, count = noisy.reshape(2, statistic.values)  # as `exact_values` orders them
+        total, count = noisy.reshape(2, statistic.value_count)  # as `exact_values` orders them
         # A noisy count that is not positive says nothing: then the mean is the middle of the range.
         ratio = np.where(count > 0, np.clip(total / np.where(count > 0, count, 1.0), -1, 1), 0.0)
         means = (statistic.lowest + statistic.highest) / 2 + statistic.width / 2 * ratio
-        return means if statistic.values > 1 else means.item()
+        return means if statistic.value_count > 1 else means.item()
     answer = np.round(noisy).astype(int) if statistic.is_rounded else noisy + offset
-    return answer if statistic.values > 1 else answer.item()
+    return answer if statistic.value_count > 1 else answer.item()
 
 
 def _numbers(p: PlannedStatistic, column: ArrayLike) -> np.ndarray:
@@ -954,12 +961,12 @@ def exact_values(statistic: Statistic, column: np.ndarray, relation: Relation = 
     """
     groups = np.zeros(len(column))  # without groups, all rows are in one
     if isinstance(statistic, GroupableStatistic) and statistic.groups:
-        is_declared = (column[:, 1] >= 0) & (column[:, 1] < statistic.values)
+        is_declared = (column[:, 1] >= 0) & (column[:, 1] < statistic.value_count)
         column, groups = column[is_declared].T  # its two columns
 
     def per_group(numbers: np.ndarray) -> np.ndarray:
         """Return the sums of the numbers (n,) in each group, (G,); of all of them, (1,), without groups."""
-        return np.bincount(groups.astype(int), numbers, statistic.values)
+        return np.bincount(groups.astype(int), weights=numbers, minlength=statistic.value_count)
 
     match statistic:
         case Mean() if statistic.is_ratio(relation):

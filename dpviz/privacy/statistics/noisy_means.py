@@ -175,7 +175,7 @@ class NoisyMeans(TableSize):
     @checked
     def events_of_noise(self, scale: Positive) -> tuple[Event, ...]:
         """Return the events of the T steps, in the form of `events`, if the noise has this scale, b or σ."""
-        return self._charged_events(self._inner(scale), self.iterations)
+        return self._charged_events(self._event_on_batch(scale), self.iterations)
 
     @checked
     def noise_scale(self, budget: Budget) -> float:
@@ -186,7 +186,7 @@ class NoisyMeans(TableSize):
     @checked
     def affordable_steps(self, budget: Budget, scale: Positive) -> int:
         """Return the largest number of steps with noise of this scale that the budget covers, at most STEPS_LIMIT."""
-        inner = self._inner(scale)
+        inner = self._event_on_batch(scale)
         target = budget.left(prior=()) * (1 + 1e-9)  # rounding must not cost a step
 
         def price(steps: int) -> float:
@@ -203,7 +203,7 @@ class NoisyMeans(TableSize):
         The unit is that of the number that the budget limits: an ε, ρ, μ or Rényi divergence, or the true positive rate
         of an attack bound. The cost is infinite if there is none in the currency.
         """
-        inner = self._inner(scale)
+        inner = self._event_on_batch(scale)
         charged = [self._charged_events(inner, count) for count in steps]
         if budget.adds_up:  # the releases are equal, so one of them gives the cost of all
             return np.array([budget.in_unit_of_limit(len(events) * budget.cost(events[:1])) for events in charged])
@@ -219,7 +219,7 @@ class NoisyMeans(TableSize):
         """
         rows = math.ceil(self.rows * self.noise_scale(budget) / scale * (1 - 1e-12))  # rounding must not cost a row
         rows = max(rows, self.rows_per_person)
-        while self.sampling != "all" and rows <= 1e9:  # so many rows can be planned with
+        while self.sampling != "all" and rows <= 1e9:  # the largest number that a plan takes
             larger = self.replaced(rows=rows)
             if self.rows_per_person == 1 and larger.batch_size * self.rows == self.batch_size * rows:  # same m/n
                 break
@@ -229,7 +229,7 @@ class NoisyMeans(TableSize):
             rows = math.ceil(rows * excess)
         return rows
 
-    def _inner(self, scale: float) -> Event:
+    def _event_on_batch(self, scale: float) -> Event:
         """Return the event of one mean with noise of this scale on its batch, without sampling."""
         kind = Laplace if self.noise == "laplace" else Gaussian
         return kind(self.sensitivity / scale)
@@ -366,5 +366,5 @@ def savings(
         if step_epsilon < 700:  # e^ε of a larger one overflows
             epsilons["advanced"] = float(closed_forms.advanced_epsilon(step_epsilon, steps, slack=delta / 2))
         if step_epsilon < math.inf:
-            epsilons["optimal"] = closed_forms.optimal(step_epsilon, steps, delta, step_delta)
+            epsilons["optimal"] = closed_forms.optimal_epsilon(step_epsilon, steps, delta, step_delta)
     return {name: epsilons[name] for name in SAVINGS if epsilons.get(name, math.inf) < math.inf}

@@ -73,9 +73,9 @@ def search_budgets(budget: Budget, mean: Positive) -> dict[str, Budget | None]:
 
     Pure ε gives pure ε: ε/(2 + η) for a random number (Liu, Talwar 2019; Papernot, Steinke 2022, Corollary 3), ε/T for
     a fixed one, T = `mean`. (ε, δ) gives a ρ for each training. A budget in ρ or μ gives the same kind for a fixed
-    number, and None for a random one, of whose best training neither is known. In all ways but "selection", for which
-    see `shortfall`, a training pays for its score, too. Raises UserError for other guarantees, and for fewer than 2
-    trainings.
+    number, and None for a random number, as no ρ or μ is known of its best training. In all ways but "selection", for
+    which see `shortfall`, a training pays for its score, too. Raises UserError for other guarantees, and for fewer than
+    2 trainings.
     """
     if mean < 2:
         raise UserError("A search has at least 2 trainings.", title="Nothing to search")
@@ -145,6 +145,6 @@ def _largest_rho(budget: ApproximateDP, mean: float, shape: float | None) -> flo
     def excess(log_rho: float) -> float:
         return epsilon(math.exp(log_rho)) - budget.epsilon
 
-    if excess(-60.0) > 0:
+    if excess(-60.0) > 0:  # ρ is sought from e^-60 to e^10, which no budget allows
         raise UserError("No order proves so small an ε, at this δ, of a search.", title="No price of so small an ε")
     return math.exp(brentq(excess, -60.0, 10.0, xtol=1e-9) - 1e-9)  # the tolerance is subtracted

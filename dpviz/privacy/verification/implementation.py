@@ -60,7 +60,7 @@ class ChoiceOdds:
             return
         change = np.broadcast_to(np.asarray(release.declared_sensitivity, dtype=float), len(release.output))
         is_drawn = change > 0  # (R',): if no row can change the utilities, the best index is selected without noise
-        declared_slope = release.charged_parameter / np.where(is_drawn, change, 1.0)
+        declared_slope = release.charged_parameter / np.where(is_drawn, change, 1.0)  # log weight per unit of utility
         logits = release.log_weights(declared_slope)  # (R', draws or 1, options)
         options = logits.shape[-1]
         logits = np.broadcast_to(logits, (*release.output.shape, options))
@@ -397,11 +397,11 @@ class ReleaseTests:
     def findings(self) -> tuple[Finding, ...]:
         """Return one finding for each kind of tests, in the order of KINDS."""
         tests: dict[Kind, Callable[[], Iterator[_Test]]] = {
-            "scale": self._scales,
-            "shape": self._shapes,
-            "bare": self._bare,
-            "dependence": self._dependences,
-            "repeats": self._repeats,
+            "scale": self._scale_tests,
+            "shape": self._shape_tests,
+            "bare": self._zero_tests,
+            "dependence": self._dependence_tests,
+            "repeats": self._repeat_tests,
             "batches": self._batch_tests,
             "choices": self._choice_tests,
         }
@@ -447,7 +447,7 @@ class ReleaseTests:
         )
         self._grid = max(self._grid, float(grid.max(initial=0.0)))
 
-    def _bare(self) -> Iterator[_Test]:
+    def _zero_tests(self) -> Iterator[_Test]:
         """Test the number of draws of 0 in each release: more than rounding explains mean that noise is missing."""
         for release_number, (count, expected) in sorted(self._zeros.items()):
             yield _Test(rare_p_value(count, expected), release_number)
@@ -488,14 +488,14 @@ class ReleaseTests:
     def _columns(self) -> list[tuple[int, np.ndarray]]:
         """Return, for each entry of each release, the release's number and the draws (runs,).
 
-        They are nan in runs without it, so that an index is the same run in all of them.
+        Draws are nan in runs without the release, so that an index is the same run in all columns.
         """
         columns = []
         for (release_number, _law, _width), chunks in sorted(self._draws.items()):
             columns += [(release_number, column) for column in _of_all_runs(chunks, self._runs, np.nan).T]
         return columns
 
-    def _scales(self) -> Iterator[_Test]:
+    def _scale_tests(self) -> Iterator[_Test]:
         """Test the size of the draws z, for all entries of a release together and for each entry.
 
         Σ|z| of N Laplace draws has a gamma distribution of shape N, and Σz²/2 of N normal ones that of shape N/2.
@@ -509,7 +509,7 @@ class ReleaseTests:
                 p = 2 * min(float(gammainc(shape, total)), float(gammaincc(shape, total)))
                 yield _Test(p if math.isfinite(total) else 0.0, release_number, size, entry)
 
-    def _shapes(self) -> Iterator[_Test]:
+    def _shape_tests(self) -> Iterator[_Test]:
         """Test the largest distance between the empirical and the declared distribution function of the draws."""
         for release_number, law, draws in self._draws_by_release():
             z = np.sort(draws, axis=None)
@@ -519,7 +519,7 @@ class ReleaseTests:
             distance = max(float((empirical[1:] - declared).max()), float((declared - empirical[:-1]).max()))
             yield _Test(min(1.0, 2 * math.exp(-2 * len(z) * distance**2)), release_number)  # Massart's inequality
 
-    def _dependences(self) -> Iterator[_Test]:
+    def _dependence_tests(self) -> Iterator[_Test]:
         """Test that products of two independent draws are positive as often as fair coins show heads.
 
         The pairs are draws of one entry in two successive runs, and of two entries in one run. Entries are paired with
@@ -533,7 +533,7 @@ class ReleaseTests:
                 coins = products[~np.isnan(products)]
                 yield _Test(count_p_value(float((coins > 0).sum()), len(coins), 0.5), release_number)
 
-    def _repeats(self) -> Iterator[_Test]:
+    def _repeat_tests(self) -> Iterator[_Test]:
         """Test the number of pairs of equal draws, in which no draw is in two pairs; see the module's text.
 
         The density of |z| is at most 1, so two draws are within a distance `grid` with a probability of at most twice
@@ -547,7 +547,7 @@ class ReleaseTests:
         runs = np.concatenate([np.arange(start, min(start + runs_of_chunk, self._runs)) for start in self._chunks])
         # `unique`: if chunks are shorter than `runs_of_chunk`, their ranges overlap.
         draws = np.abs(np.concatenate([column[np.unique(runs)] for _, column in columns]))
-        draws = np.sort(draws[draws > 0])  # without nan, and without zeros, which `_bare` tests
+        draws = np.sort(draws[draws > 0])  # without nan, and without zeros, which `_zero_tests` tests
         is_tied = (np.diff(draws) < self._grid).astype(np.int8)  # with the next draw
         starts = np.flatnonzero(np.diff(is_tied, prepend=0) == 1)
         ends = np.flatnonzero(np.diff(is_tied, append=0) == -1)
@@ -602,13 +602,13 @@ class ReleaseTests:
         batches = {number: _of_all_runs(chunks, self._runs, -1) for number, chunks in sorted(self._members.items())}
         for index, (charge_number, members) in enumerate(batches.items()):
             rate = self._rates[charge_number]
-            yield from _binomials(members == 1, members >= 0, rate)
+            yield from _frequency_tests(members == 1, members >= 0, rate)
             even_runs, odd_runs = members[0 : 2 * (len(members) // 2) : 2], members[1::2]
             was_in_even = even_runs == 1
-            yield from _binomials((odd_runs == 1) & was_in_even, (odd_runs >= 0) & was_in_even, rate)
+            yield from _frequency_tests((odd_runs == 1) & was_in_even, (odd_runs >= 0) & was_in_even, rate)
             for earlier in list(batches.values())[:index]:
                 was_in_earlier = (earlier == 1) & (members >= 0)
-                yield from _binomials(was_in_earlier & (members == 1), was_in_earlier, rate)
+                yield from _frequency_tests(was_in_earlier & (members == 1), was_in_earlier, rate)
 
     # ------------------------------------------------------------------------------------------------ choices
 
@@ -638,12 +638,12 @@ class ReleaseTests:
             if first_units is None or second_units is None or first_units.shape != second_units.shape:
                 relative_change = self._relative_change_of_choices(first, second)
             else:
-                # nan where the declared sensitivity is 0; there any change of the exact values is too much.
                 difference = first_units - second_units
                 values, others = (release.value.reshape(len(difference), -1) for release in (first, second))
                 tolerance = ROUNDING * np.abs(values).max(initial=0.0)
                 is_near = np.isclose(values, others, rtol=ROUNDING, atol=tolerance).all(axis=1, keepdims=True)
-                is_fixed = np.isnan(difference).any(axis=1, keepdims=True)  # the declared sensitivity is 0
+                # If the declared sensitivity is 0, draws are nan, and any change of the exact values is too much.
+                is_fixed = np.isnan(difference).any(axis=1, keepdims=True)
                 difference = np.where(is_fixed & is_near, 0.0, np.nan_to_num(difference, nan=math.inf))
                 # A scale is the declared sensitivity divided by `charged_parameter`, so draws may differ by that: ε
                 # in L1, μ in L2.
@@ -670,9 +670,9 @@ class ReleaseTests:
         difference = first.value - second.value
         change = np.broadcast_to(np.asarray(first.declared_sensitivity, dtype=float), len(difference))
         if isinstance(first, ThresholdRelease):
-            moved = np.abs(difference).reshape(len(difference), -1).max(axis=1, initial=0.0)
+            moved = np.abs(difference).reshape(len(difference), -1).max(axis=1, initial=0.0)  # in the norm "linf"
         else:
-            moved = np.ptp(difference, axis=-1).reshape(len(difference), -1).max(axis=1)
+            moved = np.ptp(difference, axis=-1).reshape(len(difference), -1).max(axis=1)  # in the norm "range"
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(moved > 0, moved / change, 0.0)
 
@@ -697,7 +697,7 @@ def _members(batch: Batch, n: int) -> np.ndarray:
     return members
 
 
-def _binomials(hits: np.ndarray, trials: np.ndarray, rate: float) -> Iterator[_Test]:
+def _frequency_tests(hits: np.ndarray, trials: np.ndarray, rate: float) -> Iterator[_Test]:
     """Yield a test for each column: the number of True in `hits` among those in `trials`, (runs, n), of rate `rate`."""
     for count, runs in zip(hits.sum(axis=0), trials.sum(axis=0), strict=True):
         if runs:

@@ -118,7 +118,7 @@ def _independent_parts(release: ProductRelease, noise: np.ndarray) -> np.ndarray
 
 # ---------------------------------------------------------------------------------------------------------- transcripts
 
-HANDED_OUT: Sequence[np.random.Generator] = []  # replaces the streams of noise in a second run, which draws no noise
+NO_STREAMS: Sequence[np.random.Generator] = []  # stands for the streams of noise in a second run, which draws none
 
 
 class BatchRelease(NamedTuple):
@@ -162,7 +162,7 @@ class Transcript(Mechanisms):
         streams = (self._noise, self._batches, self.public, [self.shared]) if first_run is None else ()
         self.seeds = [repr(generator.bit_generator.state) for stream in streams for generator in stream[:2]]
         if first_run is not None:
-            self._noise = HANDED_OUT
+            self._noise = NO_STREAMS
         self._releases: list[Release] = []
         self._noise_of_series: dict[int, list[np.ndarray]] = {}  # `earlier_noise` of running sums, by their series
         self.public_log_density = np.zeros(self.replicates)  # (R,), the sum over the releases on public sets of rows
@@ -188,7 +188,7 @@ class Transcript(Mechanisms):
         replicates: Replicates,
     ) -> np.ndarray:
         """Return indices as `Mechanisms` does; zeros for selections of a second run, which draws none."""
-        if generators is HANDED_OUT:
+        if generators is NO_STREAMS:
             return np.zeros((len(replicates), max(1, each * int(times.max(initial=0)))), dtype=np.int64)
         return Mechanisms._selected(generators, utilities, slope, times, each=each, replicates=replicates)
 
@@ -247,7 +247,7 @@ class Transcript(Mechanisms):
         return tuple(self._releases)
 
     @property
-    def released(self) -> tuple[np.ndarray, ...]:
+    def outputs(self) -> tuple[np.ndarray, ...]:
         """Outputs of all releases, in order, each (R', ...)."""
         return tuple(release.output for release in self._releases)
 

@@ -24,8 +24,8 @@ def test_hundred_releases_by_every_theorem() -> None:
     """ε = 0.1, a hundred times, δ = 1e-6: 10 by basic composition."""
     assert closed_forms.advanced_epsilon(0.1, 100, 1e-6) == pytest.approx(6.3082, abs=5e-5)
     assert theorems.simple([0.1] * 100, 1e-6) == (pytest.approx(5.7561, abs=5e-5), pytest.approx(1e-6, rel=1e-12))
-    assert closed_forms.optimal(0.1, 100, 1e-6) == pytest.approx(4.7746, abs=5e-5)
-    assert closed_forms.optimal(0.1, 100, 1e-5, step_delta=1e-8) == pytest.approx(4.32964, abs=5e-6)
+    assert closed_forms.optimal_epsilon(0.1, 100, 1e-6) == pytest.approx(4.7746, abs=5e-5)
+    assert closed_forms.optimal_epsilon(0.1, 100, 1e-5, step_delta=1e-8) == pytest.approx(4.32964, abs=5e-6)
 
 
 def test_thousand_releases_by_every_theorem() -> None:
@@ -34,7 +34,7 @@ def test_thousand_releases_by_every_theorem() -> None:
     squares, mean = 1000 * 0.01**2, 1000 * 0.01 * math.tanh(0.005)
     assert mean + math.sqrt(2 * squares * math.log(1e6)) == pytest.approx(1.7123, abs=5e-5)
     assert theorems.simple([0.01] * 1000, 1e-6)[0] == pytest.approx(1.6415, abs=5e-5)
-    assert closed_forms.optimal(0.01, 1000, 1e-6) == pytest.approx(1.3654, abs=5e-5)
+    assert closed_forms.optimal_epsilon(0.01, 1000, 1e-6) == pytest.approx(1.3654, abs=5e-5)
 
 
 def test_fully_adaptive_releases() -> None:
@@ -42,7 +42,7 @@ def test_fully_adaptive_releases() -> None:
     assert zcdp.filter_epsilon([0.1] * 50, 1e-6) == pytest.approx(3.9669, abs=5e-5)
     sharper = closed_forms.zcdp_epsilon(50 * closed_forms.pure_to_rho(0.1), 1e-6)
     assert sharper == pytest.approx(3.5407, abs=5e-5)
-    assert closed_forms.optimal(0.1, 50, 1e-6) == pytest.approx(3.1729, abs=5e-5)
+    assert closed_forms.optimal_epsilon(0.1, 50, 1e-6) == pytest.approx(3.1729, abs=5e-5)
     rho = 50 * 0.1**2 / 2  # it is zCDP in its classic conversion
     assert zcdp.filter_epsilon([0.1] * 50, 1e-6) == pytest.approx(rho + 2 * math.sqrt(rho * math.log(1e6)))
 
@@ -51,7 +51,7 @@ def test_the_worked_example() -> None:
     """A hundred releases of ε' = ln(1 + (e - 1)/10) on batches: 8.1234 where pure composition says 15.8565."""
     step = float(closed_forms.amplify(1.0, 100, 1000))
     assert 100 * step == pytest.approx(15.8565, abs=5e-5)
-    assert closed_forms.optimal(step, 100, 1e-6) == pytest.approx(8.1234, abs=5e-5)
+    assert closed_forms.optimal_epsilon(step, 100, 1e-6) == pytest.approx(8.1234, abs=5e-5)
 
 
 # --------------------------------------------------------------------------------------------------------------- ranges
@@ -114,16 +114,16 @@ def test_optimal_composition_and_its_inverse(epsilon: float, steps: int, share: 
     own = -math.expm1(steps * math.log1p(-step_delta))
     assert delta >= own * (1 - 1e-12)
     if own + 1e-12 < delta < 0.999 and delta > 1e-250:
-        found = closed_forms.optimal(epsilon, steps, delta, step_delta)
+        found = closed_forms.optimal_epsilon(epsilon, steps, delta, step_delta)
         assert found == pytest.approx(total, rel=1e-6, abs=1e-6)
-        assert closed_forms.optimal(epsilon, steps, delta * 0.99 + own * 0.01, step_delta) >= found - 1e-12
+        assert closed_forms.optimal_epsilon(epsilon, steps, delta * 0.99 + own * 0.01, step_delta) >= found - 1e-12
 
 
 @steady
 @given(epsilon=epsilons, steps=st.integers(1, 3000), slack=slacks)
 def test_the_theorems_are_in_their_order(epsilon: float, steps: int, slack: float) -> None:
     """Optimal ≤ simple ≤ basic and advanced; and optimal ≤ zCDP, which is a valid bound for the same releases."""
-    best = closed_forms.optimal(epsilon, steps, slack)
+    best = closed_forms.optimal_epsilon(epsilon, steps, slack)
     simple, delta = theorems.simple([epsilon] * steps, slack)
     assert delta == pytest.approx(slack, rel=1e-12)
     slightly = 1 + 1e-9
@@ -131,8 +131,8 @@ def test_the_theorems_are_in_their_order(epsilon: float, steps: int, slack: floa
     assert simple <= min(steps * epsilon, closed_forms.advanced_epsilon(epsilon, steps, slack)) * slightly
     assert best <= closed_forms.zcdp_epsilon(steps * closed_forms.pure_to_rho(epsilon), slack) * slightly
     assert best <= zcdp.filter_epsilon([epsilon] * steps, slack) * slightly
-    assert closed_forms.optimal(epsilon, steps, slack / 2) >= best
-    assert closed_forms.optimal(epsilon, steps + 1, slack) >= best * (1 - 1e-9)
+    assert closed_forms.optimal_epsilon(epsilon, steps, slack / 2) >= best
+    assert closed_forms.optimal_epsilon(epsilon, steps + 1, slack) >= best * (1 - 1e-9)
 
 
 @steady
@@ -146,17 +146,17 @@ def test_simple_composition_does_not_mind_the_order(parts: list[float], slack: f
 
 
 def test_the_ends_of_optimal_composition() -> None:
-    assert closed_forms.optimal(0.1, 100, 0.0) == pytest.approx(10.0)
-    assert closed_forms.optimal(0.1, 100, 1e-300) == pytest.approx(10.0, rel=1e-9)
-    assert closed_forms.optimal(0.1, 100, 0.9) == 0.0
-    assert closed_forms.optimal(0.1, 100, 1e-6, step_delta=1e-7) == math.inf  # they alone fail with 1e-5
-    assert closed_forms.optimal(0.1, 1, 1e-6, step_delta=1e-6) == pytest.approx(0.1)  # nothing is left to trade
-    assert closed_forms.optimal(700.0, 3, 1e-6) == pytest.approx(2100.0, rel=1e-6)
+    assert closed_forms.optimal_epsilon(0.1, 100, 0.0) == pytest.approx(10.0)
+    assert closed_forms.optimal_epsilon(0.1, 100, 1e-300) == pytest.approx(10.0, rel=1e-9)
+    assert closed_forms.optimal_epsilon(0.1, 100, 0.9) == 0.0
+    assert closed_forms.optimal_epsilon(0.1, 100, 1e-6, step_delta=1e-7) == math.inf  # they alone fail with 1e-5
+    assert closed_forms.optimal_epsilon(0.1, 1, 1e-6, step_delta=1e-6) == pytest.approx(0.1)  # nothing is left to trade
+    assert closed_forms.optimal_epsilon(700.0, 3, 1e-6) == pytest.approx(2100.0, rel=1e-6)
     assert theorems.optimal_delta(50.0, 3, 100.0) == pytest.approx(1.0, rel=1e-12)
     assert theorems.optimal_delta(0.1, 10, 1.1) == 0.0
     assert theorems.optimal_delta(0.1, 10, 1.1, step_delta=0.01) == pytest.approx(1 - 0.99**10, rel=1e-12)
     # 100 000 small releases are as good as Gaussian noise with the same variance of the loss.
     gaussian = closed_forms.gdp_epsilon(math.sqrt(100_000) * 0.001, 1e-6)
-    assert closed_forms.optimal(0.001, 100_000, 1e-6) == pytest.approx(gaussian, rel=1e-3)
+    assert closed_forms.optimal_epsilon(0.001, 100_000, 1e-6) == pytest.approx(gaussian, rel=1e-3)
     with pytest.raises(ValueError, match="negative"):
         theorems.optimal_delta(0.1, 10, -0.1)
