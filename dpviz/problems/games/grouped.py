@@ -40,7 +40,7 @@ def release_counts(groups: np.ndarray, group_count: int, epsilon: float, seed: i
         raise UserError("Releasing the shares needs a positive part of the budget.", title="No budget for the shares")
     event = events.Laplace(epsilon)
     query = releases.Query(np.bincount(groups, minlength=group_count).astype(float)[None], 2.0, "l1")
-    release = f"shares\n{epsilon!r}\n{group_count} of {len(groups)}"  # another one gets other noise from the same seed
+    release = f"shares\n{epsilon!r}\n{group_count} of {len(groups)}"  # another text gets other noise from the same seed
     terms = ledger.FixedEvents((event,))
     mechanisms = Mechanisms(
         ledger.Ledger(terms, replicates=1), seed_or_random(seed), noise=Purpose.FACTS, release=release

@@ -30,7 +30,7 @@ _LINEAR = 1e-9  # a curvature below this changes no digit of a gap, and dividing
 _GAP_TOLERANCE = 1e-4  # to which the gap of `CurvedGame` is computed
 
 
-def _weight(player: str, symbol: str) -> Any:
+def _curvature_field(player: str, symbol: str) -> Any:
     """Declare the field of a player's curvature λ."""
     return number(
         1.0,
@@ -54,8 +54,8 @@ class QuadraticGame(RecordsGame):
 
     kind: ClassVar[str] = "problems.quadratic_games.quadratic"
     title: ClassVar[str] = "Quadratic game"
-    curvature_x: float = _weight("x", "λₓ")
-    curvature_y: float = _weight("y", "λᵧ")
+    curvature_x: float = _curvature_field("x", "λₓ")
+    curvature_y: float = _curvature_field("y", "λᵧ")
 
     def facts(self) -> GameFacts:
         largest = max(self.curvature_x, self.curvature_y)
