@@ -1,7 +1,8 @@
 """Problems F(x) = (1/n) Σ f(x, zᵢ) of which algorithms use values f(x, z) only.
 
 Queries estimate gradients from differences of values at points around x, along random directions that are public. Each
-difference is clipped, so that one row's influence is bounded.
+difference is clipped, so that one row's influence is bounded. In the shapes, R is the number of replicates (simulated
+runs), R' the number of those that a query is for, and b that of the rows of a block.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -103,8 +104,8 @@ class Directions:
     sets, the bank is used again with another rotation.
 
     generators : R' public random streams, one for each replicate.
-    start : in [0, 1), determines the set of the first row, from the first possible one to the last; the same for all
-        replicates.
+    start : in [0, 1), the place in the bank of the set of the first row, from the first possible one (0) to the last.
+        It is drawn anew for each step, so that a row meets other sets in other steps.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class Directions:
         self._generators, self._start = generators, start
 
     @property
-    def spread(self) -> float:
+    def max_mean_length(self) -> float:
         """ς, the largest length that (1/m) Σ_j ε_j u_j can have for directions u_j of a set and numbers |ε_j| ≤ 1."""
         return max_mean_length(self.kind, self.count)
 
@@ -355,7 +356,7 @@ class ValueProblem(Problem):
         times `max_mean_length`, and changes by at most twice that if the row is replaced.
         """
         b = self._batch_size(batch)
-        return Query(total * (scale / b), 2 * scale * clips * directions.spread / b, "l2", batch)
+        return Query(total * (scale / b), 2 * scale * clips * directions.max_mean_length / b, "l2", batch)
 
     # ---------------------------------------------------------------------------------------------- sums of differences
 
@@ -431,7 +432,7 @@ class ValueProblem(Problem):
         """
         # With `taken`, which marks the indices that count, batches differ in size.
         if batch.indices is None or batch.taken is not None or batch.indices.max(initial=0) >= self.facts.n:
-            raise ValueError("values are asked for on leaves of this table")
+            raise ValueError("values need a batch of as many indices of this table for every replicate")
         return batch.indices.shape[1]
 
     def _batch_rows(self, batch: Batch, rows: slice) -> tuple[np.ndarray, np.ndarray]:
@@ -442,7 +443,7 @@ class ValueProblem(Problem):
 
     @staticmethod
     def _blocks(count: int, per_row: int) -> Iterator[slice]:
-        """Yield 0..count in slices of rows, so small that `per_row` values for each are below BLOCK numbers."""
+        """Yield 0..count in slices of as many rows as have BLOCK values together, at `per_row` values for each."""
         size = max(1, BLOCK // max(1, per_row))
         return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
@@ -556,8 +557,8 @@ class ValueProblem(Problem):
         (R,).
 
         The norm is an upper bound on Goldstein's ‖∇F(x)‖_r, the distance of 0 from the convex hull of these gradients.
-        Some rows of the sample choose a short combination, and the others measure its length, because it would appear
-        too short to the rows that chose it. The points are random, so that F has no kink there and its gradients exist.
+        Some rows of the sample choose a short combination, and the others measure its length, which would be too short
+        for the rows that chose it. The points are random, so that F has no kink there and its gradients exist.
 
         The standard error follows from the means of groups of rows. Both are NaN for functions that jump, of which
         Goldstein's gradients are not defined.
