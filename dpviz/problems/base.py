@@ -64,7 +64,7 @@ class Condition:
     """The assumptions under which a privacy guarantee holds. Its text is appended to the sentence of the guarantee.
 
     A guarantee without assumptions has a condition that is false, with an empty text.
-    read : the facts that were read from the data without paying for it, in words.
+    read : the facts that were read from the data without paying for them, in words.
     seeded : True if the data are not public and the noise follows from a seed that was set: who learns the seed can
         subtract the noise.
 
@@ -99,7 +99,7 @@ class Facts:
     """The public facts of a problem: all that a run is planned from, without loading the data.
 
     n : number of rows of the data. d : number of parameters of the model.
-    relation : the pairs of data sets that are neighbours; always such that differ in one row.
+    relation : the pairs of data sets that are neighbours; always those that differ in one row.
     released : privacy events by which some of these facts were released before the run; a plan pays for them first.
     from_data : the facts, in words, that were read from the data without paying for them. All others are declared, or
         were released.
@@ -351,7 +351,7 @@ class Problem(ABC):
 Diagnostics = dict[str, np.ndarray]
 
 
-def evaluated_in_slices(
+def evaluate_in_slices(
     evaluate: Callable[[Mapping[str, np.ndarray]], Diagnostics], output: Mapping[str, np.ndarray], seconds: float
 ) -> Diagnostics:
     """Return `evaluate(output)`, computed in slices of the replicates, so that there are checkpoints in between.

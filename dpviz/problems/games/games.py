@@ -21,7 +21,7 @@ from dpviz.errors import UserError
 from dpviz.numbers import short_up
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.releases import Norm, Query
-from dpviz.problems.base import Facts, Memory, Metric, Plane, Problem, ProblemSpecification, evaluated_in_slices
+from dpviz.problems.base import Facts, Memory, Metric, Plane, Problem, ProblemSpecification, evaluate_in_slices
 
 # ---------------------------------------------------------------------------------------------- the probability simplex
 
@@ -170,7 +170,7 @@ def project_to_simplex(points: np.ndarray) -> np.ndarray:
     It is max(p_j - θ, 0) with the threshold θ for which these numbers add up to 1, which follows from the sorted
     coordinates (Held, Wolfe and Crowder 1974).
     """
-    shifted = points - points.max(axis=-1, keepdims=True)  # changes only the rounding of large entries
+    shifted = points - points.max(axis=-1, keepdims=True)  # has the same nearest point; large entries lose fewer digits
     descending = -np.sort(-shifted, axis=-1)
     # The k-th of these is θ if exactly the k largest coordinates are above it.
     thresholds = (np.cumsum(descending, axis=-1) - 1) / np.arange(1, points.shape[-1] + 1)
@@ -214,7 +214,7 @@ def minimise_on_simplex(
     for iteration in range(max_iterations + 1):
         checkpoint()
         if iteration % _CHECK_EVERY == 0 or iteration == max_iterations:
-            value, gradient = _evaluate_in_slices(value_and_gradient, x, active, seconds)
+            value, gradient = _values_and_gradients(value_and_gradient, x, active, seconds)
             lower[active] = np.maximum(lower[active], value + gradient.min(axis=1) - (gradient * x).sum(axis=1))
             is_better = value < best[active]
             best[active[is_better]], best_x[active[is_better]] = value[is_better], x[is_better]
@@ -224,7 +224,7 @@ def minimise_on_simplex(
             if not is_open.any() or iteration == max_iterations:
                 break
             active, x, ahead, momentum = active[is_open], x[is_open], ahead[is_open], momentum[is_open]
-        _, gradient = _evaluate_in_slices(value_and_gradient, ahead, active, seconds)
+        _, gradient = _values_and_gradients(value_and_gradient, ahead, active, seconds)
         new_x = project_to_simplex(ahead - steps[active, None] * gradient)
         # ahead - new_x is a step size times the projected gradient: a move new_x - x along it goes uphill.
         is_uphill = ((ahead - new_x) * (new_x - x)).sum(axis=1) > 0
@@ -235,7 +235,7 @@ def minimise_on_simplex(
     return Certified(best_x, best, lower)
 
 
-def _evaluate_in_slices(
+def _values_and_gradients(
     value_and_gradient: ValueAndGradient, points: np.ndarray, indices: np.ndarray, seconds: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return values (R',) and gradients (R', d) of the functions with these indices (R',) at points (R', d), computed
@@ -459,7 +459,7 @@ class SlicedGame(Game):
         """Return the same as `gradients`, for one slice of the replicates."""
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
-        return evaluated_in_slices(self._evaluate, output, 2 * self.facts.seconds)
+        return evaluate_in_slices(self._evaluate, output, 2 * self.facts.seconds)
 
     @abstractmethod
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -21,7 +21,7 @@ from dpviz.datasets.groups import (
 )
 from dpviz.privacy.releases import Query
 from dpviz.problems import base
-from dpviz.problems.base import Metric, Plane, evaluated_in_slices
+from dpviz.problems.base import Metric, Plane, evaluate_in_slices
 from dpviz.problems.games.games import (
     DEAR_GAP,
     GameFacts,
@@ -183,7 +183,7 @@ class GroupLossGame(GroupedGame):
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         """Compute the metrics (R,). The duality gap is expensive: min over u of F(u, y) takes a minimisation."""
         seconds = self.facts.seconds
-        cheap = evaluated_in_slices(self._evaluate, output, seconds)
+        cheap = evaluate_in_slices(self._evaluate, output, seconds)
         if not expensive:
             return cheap
         x, y = output["x"], output["y"]
@@ -197,7 +197,7 @@ class GroupLossGame(GroupedGame):
         return {"duality_gap": np.maximum(worst_loss - certified.lower, 0.0)} | cheap
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return {"worst_group_loss": self.highest_mean(output["x"])}
+        return {"worst_group_loss": self.highest_mean_loss(output["x"])}
 
     @cached_property
     def best_in_game(self) -> np.ndarray:
@@ -430,7 +430,7 @@ class LossMatrixGame(GroupedGame):
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         gap = bilinear_gap(self._gradients(output["x"], output["y"], None))
-        return {"duality_gap": gap, "worst_group_loss": self.highest_mean(output["x"])}
+        return {"duality_gap": gap, "worst_group_loss": self.highest_mean_loss(output["x"])}
 
     def group_losses(self, x: np.ndarray) -> np.ndarray:
         """Compute the losses Mᵀx (R, G) of the groups in the game, for mixtures x (R, d) of strategies."""

@@ -176,7 +176,7 @@ class GroupedGame(SlicedGame):
             means = sums * self.counts.sum() / self.counts
         return np.concatenate([means, sums.sum(axis=1, keepdims=True)], axis=1)
 
-    def highest_mean(self, x: np.ndarray) -> np.ndarray:
+    def highest_mean_loss(self, x: np.ndarray) -> np.ndarray:
         """Compute the largest mean loss (R,) of a group with rows, at x (R, d_x)."""
         return np.nanmax(self.mean_losses(x)[:, :-1], axis=1)
 

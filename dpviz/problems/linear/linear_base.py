@@ -530,7 +530,7 @@ class LinearProblem(LinearSums, base.SmoothProblem):
         return 0.0 if self._caps is None else float((self._caps < self._max_slope).mean())
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
-        return base.evaluated_in_slices(self._evaluate, output, self._seconds)
+        return base.evaluate_in_slices(self._evaluate, output, self._seconds)
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Compute all metrics (R,) at the outputs {"x": (R, d)}, and remember the sums for the next gradient."""

@@ -17,7 +17,7 @@ from dpviz.checkpoints import checkpoint, checkpointed_slices
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.matrix_products import MatrixQuery
 from dpviz.privacy.releases import Query
-from dpviz.problems.base import Facts, Metric, Problem, evaluated_in_slices
+from dpviz.problems.base import Facts, Metric, Problem, evaluate_in_slices
 from dpviz.problems.linear.linear_base import GATHERED, LinearSums, clip_finite
 from dpviz.problems.nonconvex.symmetric import Shape, lanczos, packed
 
@@ -321,7 +321,7 @@ class NonconvexRisk(LinearSums, Problem):
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         """Compute the metrics (R,) at the outputs {"x": (R, d)}; the smallest eigenvalue only if `expensive`."""
-        diagnostics = evaluated_in_slices(self._evaluate_cheap, output, self._seconds)
+        diagnostics = evaluate_in_slices(self._evaluate_cheap, output, self._seconds)
         if expensive:
             diagnostics["smallest_eigenvalue"] = self._cached_eigenvalues(output["x"])
         return diagnostics

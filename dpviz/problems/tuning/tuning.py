@@ -228,7 +228,7 @@ class TuningSpecification(ProblemSpecification):
 
     @property
     def used_features(self) -> np.ndarray:
-        """Indices of the features in use, of those of the data, ascending: all, or always the same `most_features`."""
+        """Indices of the features in use, ascending: all of the data, or `most_features` of them, always the same."""
         d = self.data.facts().d
         if d <= self.most_features:
             return np.arange(d)
@@ -521,7 +521,7 @@ def replace_nonfinite(values: np.ndarray, instead: float) -> np.ndarray:
 
 def clipped_sum(rows: np.ndarray, clip: float) -> tuple[np.ndarray, int]:
     """Compute the sum (d,) of rows (n, d), of which those longer than `clip` are shortened to that length, and the
-    number of the latter.
+    number of shortened rows.
 
     Rows with an entry that is not finite are left out.
     """

@@ -15,7 +15,7 @@ import numpy as np
 from dpviz.checkpoints import checkpoint
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.releases import Norm, Query
-from dpviz.problems.base import Facts, Metric, Problem, evaluated_in_slices
+from dpviz.problems.base import Facts, Metric, Problem, evaluate_in_slices
 from dpviz.problems.linear.linear_base import clip_finite
 from dpviz.problems.values.value_losses import ValueLoss
 
@@ -331,13 +331,12 @@ class ValueProblem(Problem):
             with np.errstate(invalid="ignore", over="ignore"):
                 differences = self._values(arguments + step, y) - self._values(arguments - step, y)
             differences[~np.isfinite(differences)] = 0.0
-            total += _clipped(differences / (2 * distance), clip).sum(axis=(0, 1))
+            total += _clip_in_place(differences / (2 * distance), clip).sum(axis=(0, 1))
         return Query((total / b)[:, None], 2 * clip / b, norm, batch)
 
     def subgradient(self, x: np.ndarray, batch: Batch, clip: float) -> Query:
         """Return the query of the mean of the rows' subgradients (R', d) at x (R', d), each clipped to length `clip`,
-        in ℓ2. It is for methods that may use more than values.
-        """
+        in ℓ2, for methods that may use more than values."""
         x, total, b = clip_finite(x), np.zeros(x.shape), self._batch_size(batch)
         for rows in self._blocks(b, x.size * self.loss.count):
             a, y = self._batch_rows(batch, rows)
@@ -376,7 +375,7 @@ class ValueProblem(Problem):
             for rows in self._blocks(part.stop - part.start, replicates * max(directions.count, d) * self.loss.count):
                 checkpoint()
                 a, y = self._batch_rows(batch, slice(part.start + rows.start, part.start + rows.stop))
-                differences = _clipped(self._differences(terms, a, y, sets[rows], rotations, radius), clips)
+                differences = _clip_in_place(self._differences(terms, a, y, sets[rows], rotations, radius), clips)
                 bank_total += differences.reshape(-1, replicates).T @ sets[rows].reshape(-1, d)
             total += np.matmul(rotations, bank_total[:, :, None])[:, :, 0] / directions.count
         return total
@@ -455,10 +454,10 @@ class ValueProblem(Problem):
         cost_factor = (1 + self.loss.count) / 2  # a loss with more arguments per row takes longer; an estimate
         seconds = n * cost_factor * (SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d)
         if not expensive:
-            return evaluated_in_slices(self._evaluate_cheap, output, seconds)
+            return evaluate_in_slices(self._evaluate_cheap, output, seconds)
         slope_seconds = SECONDS_PER_DIAGNOSED + 2 * SECONDS_PER_PRODUCT * d  # the products A_z x, and A_zᵀ w
         sample_seconds = 2 * min(d, MOST_SEEN) * SECONDS_PER_VALUE + POINTS * slope_seconds  # two values per direction
-        return evaluated_in_slices(self._evaluate, output, seconds + min(2 * HALF, n) * cost_factor * sample_seconds)
+        return evaluate_in_slices(self._evaluate, output, seconds + min(2 * HALF, n) * cost_factor * sample_seconds)
 
     def _evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Compute the objective F (R,) at the outputs {"x": (R, d)}, over all rows."""
@@ -602,6 +601,6 @@ class ValueProblem(Problem):
         return self.loss.pull_back(a[None], weights.reshape(1, len(a), -1)).reshape(weights.shape[1], -1)
 
 
-def _clipped(values: np.ndarray, clips: np.ndarray | float) -> np.ndarray:
-    """Return values (b, m, R) clipped to ±clips (R,), in place."""
+def _clip_in_place(values: np.ndarray, clips: np.ndarray | float) -> np.ndarray:
+    """Clip values (b, m, R) to ±clips (R,), and return them."""
     return np.clip(values, -clips, clips, out=values)
