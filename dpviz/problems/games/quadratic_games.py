@@ -198,7 +198,7 @@ class CurvedGameProblem(SlicedGame):
         if not expensive:
             return self._evaluate(output)
         are_alike = len(x) > 1 and (x == x[0]).all() and (y == y[0]).all()  # as at the start of every method
-        if are_alike:  # one minimisation is enough
+        if are_alike:  # one of them is enough
             diagnostics = self.evaluate({"x": x[:1], "y": y[:1]})
             return {name: np.repeat(value, len(x)) for name, value in diagnostics.items()}
         # max over v of F(x, v) is ½ xᵀM_x x minus the minimum over v of ½ vᵀM_y v - ⟨Aᵀx, v⟩, and min over u of F(u, y)
