@@ -1,7 +1,8 @@
 """Base classes of problems.
 
 A problem states public facts, from which runs are planned; computes Queries, to which mechanisms add noise; and
-computes diagnostics, which read raw data and are for figures only.
+computes diagnostics, which read raw data and are for figures only. In the shapes, R is the number of replicates
+(simulated runs), and R' the number of those that a query is for.
 """
 
 from abc import ABC, abstractmethod
@@ -63,7 +64,7 @@ class Condition:
     """The assumptions under which a privacy guarantee holds. Its text is appended to the sentence of the guarantee.
 
     A guarantee without assumptions has a condition that is false, with an empty text.
-    read : the facts that were read from the data without paying for it, in words.
+    read : the facts that were read from the data without paying for them, in words.
     seeded : True if the data are not public and the noise follows from a seed that was set: who learns the seed can
         subtract the noise.
 
@@ -98,7 +99,7 @@ class Facts:
     """The public facts of a problem: all that a run is planned from, without loading the data.
 
     n : number of rows of the data. d : number of parameters of the model.
-    relation : the pairs of data sets that are neighbours; always such that differ in one row.
+    relation : the pairs of data sets that are neighbours; always those that differ in one row.
     released : privacy events by which some of these facts were released before the run; a plan pays for them first.
     from_data : the facts, in words, that were read from the data without paying for them. All others are declared, or
         were released.
@@ -225,7 +226,7 @@ class ProblemSpecification(Specification, ABC):
     def replaced(self, **changes: Any) -> Self:
         """Return a validated copy with some fields changed.
 
-        Raises UserError for data of people whom the releases by which facts were bought do not protect.
+        Raises UserError if the releases by which facts were bought do not protect the people of the new data.
         """
         copy = super().replaced(**changes)
         if self.releases_of_settings and copy.releases_of_settings:
@@ -243,12 +244,12 @@ class ProblemSpecification(Specification, ABC):
 
     @property
     def person(self) -> str | None:
-        """The column that names the person of each row, all of whose rows are protected; None where a row is."""
+        """The column that names the person of each row, all of whose rows are protected; None if single rows are."""
         return self.dataset.person if isinstance(self.dataset, Upload) else None
 
     @property
     def rows_per_person(self) -> int:
-        """k, the largest number of rows of one person, who is protected with all of them; 1 where a row is."""
+        """k, the largest number of rows of one person, all of which are protected; 1 if single rows are."""
         return self.dataset.rows_per_person if isinstance(self.dataset, Upload) else 1
 
     def memory(self, facts: Facts) -> Memory:
@@ -283,7 +284,7 @@ class ProblemSpecification(Specification, ABC):
 
     @property
     def carried(self) -> Mapping[str, Any]:
-        """The tables that its data bring along, as `build` needs them; see `dpviz.table`."""
+        """The tables, by identity, that the data set itself holds for `build`, as that of `dpviz.table` does."""
         return self.dataset.carried if isinstance(self.dataset, RowsSpecification) else NO_TABLES
 
     @property
@@ -350,7 +351,7 @@ class Problem(ABC):
 Diagnostics = dict[str, np.ndarray]
 
 
-def evaluated_in_slices(
+def evaluate_in_slices(
     evaluate: Callable[[Mapping[str, np.ndarray]], Diagnostics], output: Mapping[str, np.ndarray], seconds: float
 ) -> Diagnostics:
     """Return `evaluate(output)`, computed in slices of the replicates, so that there are checkpoints in between.

@@ -172,7 +172,7 @@ class Model:
             if not isinstance(self.data, UploadedTable | GroupedUpload):  # labels ±1, or True and False
                 is_positive = column_numbers(labels) > 0
             elif labels.dtype == bool and not is_own_column and class_label(self.data.positive) != "False":
-                is_positive = labels.to_numpy()  # as `predict` returns; but a class "False" may be the positive one
+                is_positive = labels.to_numpy()  # as `predict` returns them, unless "False" names the positive class
             else:
                 is_positive = encode_target(labels, self.data.positive) > 0
                 if not is_positive.any():
@@ -224,7 +224,7 @@ class Model:
         return values
 
     def _features_of_frame(self, frame: "pd.DataFrame") -> np.ndarray:
-        """Return the features (n, d) of a DataFrame, read as the run read its table if the user declared that.
+        """Return the features (n, d) of a DataFrame, read as the run read its table if the user brought that table.
 
         No row is left out because of missing values. Raises UserError if a column is missing.
         """

@@ -137,5 +137,5 @@ def _counts(data: Any, columns: Sequence[str], user: str | None, reading: Readin
             bin_of_size = np.searchsorted(ENDS[:-1], np.abs(values))  # 0 for the bin around 0
             is_number = np.isfinite(values)
             bins = (np.sign(values) * bin_of_size)[is_number].astype(np.int64)  # numbered as in `_lower_end`
-            column_counts += np.bincount(bins + len(ENDS) - 1, weights[is_number], minlength=BINS)  # from 0
+            column_counts += np.bincount(bins + len(ENDS) - 1, weights[is_number], minlength=BINS)  # counted from 0
     return counts, units

@@ -278,7 +278,7 @@ def run(of: Experiment) -> tuple[Trace, int]:
 def test_a_certified_minimum_has_checkpoints_too(monkeypatch: pytest.MonkeyPatch) -> None:
     game = GroupLoss(data=GroupedSigns(rows=300, dimension=4), loss="logistic", radius=5.0).build()
     output = {"x": np.eye(8)[:3], "y": np.eye(game.facts.d_y)[:3]}
-    game._prepared_centre = np.eye(8)[[7]]  # a start that is none of the minima
+    game._prepared_start = np.eye(8)[[7]]  # a start that is none of the minima
     expected = game.evaluate(output)
     monkeypatch.setattr(checkpoints, "LONGEST", 1e-12)
     found, count = counted(lambda: game.evaluate(output))

@@ -182,7 +182,7 @@ def test_a_game_on_blocks_declares_the_sensitivity_of_a_block() -> None:
     x, y = game.facts.uniform(3)
     sums = np.zeros_like(x)
     for block in mechanisms(event).blocks(event, 200):
-        asked, _ = game.noisy_gradients(x, y, block)  # type: ignore[attr-defined]
+        asked, _ = game.gradient_queries(x, y, block)  # type: ignore[attr-defined]
         assert asked.batch is block and asked.sensitivity == pytest.approx(game.facts.change_x * math.sqrt(6) / 25)
         assert block.gaussian(asked).shape == (3, 6)
         sums += asked.value / 8

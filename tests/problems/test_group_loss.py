@@ -130,7 +130,7 @@ def moves(before: Game, after: Game, seed: int) -> None:
         assert np.ptp(new.value - old.value, axis=1).max() <= old.sensitivity * (1 + 1e-12)
     (x, y), rows = schedule[0]
     for old, new in zip(
-        *(game.noisy_gradients(x, y, SimpleNamespace(rows=rows)) for game in (before, after)), strict=True
+        *(game.gradient_queries(x, y, SimpleNamespace(rows=rows)) for game in (before, after)), strict=True
     ):
         assert np.linalg.norm(new.value - old.value, axis=1).max() <= old.sensitivity * (1 + 1e-12)
 

@@ -55,7 +55,7 @@ def test_right_shares_make_the_game_play_for_the_means() -> None:
 def test_the_models_to_compare_with_do_not_depend_on_the_declared_shares(shares: tuple[float, ...]) -> None:
     game = unbalanced(shares)
     assert game.weights(game.fairest) == pytest.approx(-0.1, abs=1e-3)
-    assert game.highest_mean(game.fairest) == pytest.approx(0.405, abs=1e-3)
+    assert game.highest_mean_loss(game.fairest) == pytest.approx(0.405, abs=1e-3)
     assert game.weights(game.best_on_average) == pytest.approx(0.62, abs=2e-3)
     assert game.mean_losses(game.best_on_average)[0, -1] == pytest.approx(0.9 * 0.0162 + 0.1 * 1.3122, abs=1e-5)
 
@@ -117,5 +117,5 @@ def test_the_fairest_mixture_of_specialists_mixes_them_equally() -> None:
     game = LossMatrix(data=GroupedLosses(rows=3000, dimension=6)).build()
     assert isinstance(game, LossMatrixGame)
     grid = np.random.default_rng(2).dirichlet(np.full(6, 0.5), 2000)
-    assert game.highest_mean(game.fairest)[0] <= game.highest_mean(grid).min() + 1e-12
-    assert game.highest_mean(game.fairest) == pytest.approx(13 / 30, abs=0.03)
+    assert game.highest_mean_loss(game.fairest)[0] <= game.highest_mean_loss(grid).min() + 1e-12
+    assert game.highest_mean_loss(game.fairest) == pytest.approx(13 / 30, abs=0.03)

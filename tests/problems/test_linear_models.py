@@ -195,7 +195,7 @@ def test_no_neighbour_moves_the_curvature_by_more_than_declared(chosen: dict) ->
     generator = np.random.default_rng(3)
     for _ in range(150):
         table, other, _ = neighbours(generator)
-        one, two = built(table, **chosen).curvature(), built(other, **chosen).curvature()
+        one, two = built(table, **chosen).largest_eigenvalue(), built(other, **chosen).largest_eigenvalue()
         assert one.sensitivity == two.sensitivity and one.norm == "l1" and one.value.shape == (1,)
         assert abs(one.value[0] - two.value[0]) <= one.sensitivity * (1 + 1e-12)
 
@@ -205,7 +205,7 @@ def test_the_curvatures_sensitivity_is_attained_by_one_outlier(chosen: dict) -> 
     table = np.column_stack([np.zeros((N, D)), np.ones(N)])
     other = table.copy()
     other[0, :D] = 1.0
-    one, two = (built(t, bounds=((0.0, 1.0),) * D, **chosen).curvature() for t in (table, other))
+    one, two = (built(t, bounds=((0.0, 1.0),) * D, **chosen).largest_eigenvalue() for t in (table, other))
     assert two.value[0] - one.value[0] == pytest.approx(one.sensitivity, rel=1e-12)
 
 
@@ -288,7 +288,7 @@ def test_the_declared_initial_error_holds_for_any_data(seed: int) -> None:
     if start == 0:
         assert facts.lyapunov == facts.initial_gap == pytest.approx(np.log(2), rel=1e-12)
     # L from the bounds dominates the Hessian ¼UᵀU/n + 2λ of any data.
-    assert problem.curvature().value[0] / 4 + 2 * 0.01 <= facts.smoothness * (1 + 1e-12)
+    assert problem.largest_eigenvalue().value[0] / 4 + 2 * 0.01 <= facts.smoothness * (1 + 1e-12)
 
 
 def test_diverged_points_get_finite_gradients_and_honest_diagnostics() -> None:

@@ -48,11 +48,11 @@ def test_the_constants_are_the_largest_values_of_the_derivatives(kind: type[Nonc
     thirds = np.gradient(bends, STEP)
     assert np.gradient(risk.losses(LINE), STEP)[1:-1] == pytest.approx(slopes[1:-1], abs=1e-5)
     assert np.gradient(slopes, STEP)[1:-1] == pytest.approx(bends[1:-1], abs=1e-5)
-    assert np.abs(slopes).max() == pytest.approx(risk.steepest, rel=1e-5)
+    assert np.abs(slopes).max() == pytest.approx(risk.max_slope, rel=1e-5)
     low, high = min(bends.min(), 0.0), bends.max()
     smallest, largest = risk.curvature_range
     assert (low, high) == (pytest.approx(smallest, abs=1e-9), pytest.approx(largest, rel=1e-7))
-    assert np.abs(thirds).max() == pytest.approx(risk.third, rel=1e-5)
+    assert np.abs(thirds).max() == pytest.approx(risk.max_third_derivative, rel=1e-5)
     assert risk.losses(LINE).min() >= risk.floor and risk.losses(LINE).min() == pytest.approx(risk.floor, abs=4e-3)
     (least,), (most,) = risk.extremes(np.array([3.0]))
     inside = risk.losses(LINE[np.abs(LINE) <= 3])
@@ -66,7 +66,7 @@ def test_the_penalties_constants_are_the_largest_values_of_their_derivatives(pen
     assert np.gradient(value, STEP)[1:-1] == pytest.approx(slopes[1:-1], abs=1e-5)
     assert np.gradient(slopes, STEP)[1:-1] == pytest.approx(bends[1:-1], abs=1e-5)
     assert (bends.min(), bends.max()) == pytest.approx(penalty.curvature_range, rel=1e-7)
-    assert np.abs(np.gradient(bends, STEP)).max() == pytest.approx(penalty.third, rel=1e-5, abs=1e-12)
+    assert np.abs(np.gradient(bends, STEP)).max() == pytest.approx(penalty.max_third_derivative, rel=1e-5, abs=1e-12)
 
 
 def test_the_facts_are_those_of_the_table_of_constants() -> None:

@@ -202,7 +202,7 @@ def test_declared_constants_hold_for_any_data(seed: int, mixed: bool) -> None:
     gap = float(problem.evaluate({"x": x0})["objective_gap"][0])
     assert -1e-12 <= gap <= facts.initial_gap + 1e-12
     assert gap + facts.strong_convexity / 2 * ((x0[0] - best.x) ** 2).sum() <= facts.lyapunov + 1e-6
-    assert float(problem.curvature().value[0]) + 2 * 0.01 <= facts.smoothness * (1 + 1e-12)
+    assert float(problem.largest_eigenvalue().value[0]) + 2 * 0.01 <= facts.smoothness * (1 + 1e-12)
     one, two = generator.standard_normal((2, 40, facts.d))
     slopes = [gradient(problem, x).value + problem.regulariser_gradient(x) for x in (one, two)]
     along = ((slopes[0] - slopes[1]) * (one - two)).sum(axis=1) / ((one - two) ** 2).sum(axis=1)

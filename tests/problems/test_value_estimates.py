@@ -206,7 +206,7 @@ def test_values_that_are_no_numbers_count_as_no_difference() -> None:
 
 def test_a_batch_of_another_table_is_refused() -> None:
     problem = kink(OFFSET, 3)
-    with pytest.raises(ValueError, match="leaves of this table"):
+    with pytest.raises(ValueError, match="indices of this table"):
         problem.smoothed_gradient(
             np.zeros((1, D)), leaf(np.array([[3]])), drawn("iid", 1, 1, np.random.default_rng(0)), 1.0
         )

@@ -271,7 +271,7 @@ class DataStep(GradientDescent):
         """Run gradient descent with the step sizes of the plan replaced by those computed from the data."""
         assert isinstance(problem, LogisticProblem)
         # L = λ_max/4 + 2λ of the logistic loss, whose strong convexity is 2λ.
-        smoothness = float(problem.curvature().value[0]) / 4 + problem.facts.strong_convexity
+        smoothness = float(problem.largest_eigenvalue().value[0]) / 4 + problem.facts.strong_convexity
         steps = np.full(plan.iterations, self.relative_step / smoothness)
         return super().run(problem, replace(plan, schedule={**plan.schedule, "step_size": steps}), mechanisms)
 

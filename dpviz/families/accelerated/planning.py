@@ -37,7 +37,7 @@ def estimated_smoothness(problem: LinearModel, tables: Mapping[str, np.ndarray] 
     tables : uploaded tables by identity. Raises UserError if one is missing.
     """
     # The value of the query as it is, without the noise of a release.
-    (largest_eigenvalue,) = _without_smoothness(problem).build(tables).curvature().value
+    (largest_eigenvalue,) = _without_smoothness(problem).build(tables).largest_eigenvalue().value
     return problem.smoothness_of(float(largest_eigenvalue))
 
 
@@ -61,7 +61,7 @@ def release_smoothness(
         raise UserError("Releasing L needs a positive part of the budget.", title="No budget for L")
     event = Laplace(epsilon / problem.rows_per_person)  # the cost is that of a person, or of a row
     specification = _without_smoothness(problem)
-    query = specification.build(tables).curvature()
+    query = specification.build(tables).largest_eigenvalue()
     scale = noise_scale(event, float(query.sensitivity))
     # The text from which, with the seed, the noise is derived.
     release = f"smoothness\n{epsilon!r}\n{specification.to_json()}"

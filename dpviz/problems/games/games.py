@@ -3,7 +3,8 @@ rows.
 
 x and y are mixed strategies: weights on the pure strategies of a player, which are the vertices of its simplex.
 Minimisation over a simplex is the game whose second player has a single strategy. Algorithms use a game through its
-gradients at released points, which `GradientSums` adds up; it also bounds the change of these sums by one row.
+gradients at released points, which `GradientSums` adds up; it also bounds the change of these sums by one row. In the
+shapes, R is the number of replicates (simulated runs), or of functions, and R' the number of some of them.
 """
 
 import math
@@ -20,7 +21,7 @@ from dpviz.errors import UserError
 from dpviz.numbers import short_up
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.releases import Norm, Query
-from dpviz.problems.base import Facts, Memory, Metric, Plane, Problem, ProblemSpecification, evaluated_in_slices
+from dpviz.problems.base import Facts, Memory, Metric, Plane, Problem, ProblemSpecification, evaluate_in_slices
 
 # ---------------------------------------------------------------------------------------------- the probability simplex
 
@@ -128,7 +129,7 @@ class Ball(Body):
 
     @property
     def stretch(self) -> float:
-        return 2 * self.radius**2
+        return 2 * self.radius**2  # ‖u₊ - u₋‖₂² ≤ 2 ‖u‖₂²
 
 
 class Simplex(Body):
@@ -169,7 +170,7 @@ def project_to_simplex(points: np.ndarray) -> np.ndarray:
     It is max(p_j - θ, 0) with the threshold θ for which these numbers add up to 1, which follows from the sorted
     coordinates (Held, Wolfe and Crowder 1974).
     """
-    shifted = points - points.max(axis=-1, keepdims=True)  # changes only the rounding of large entries
+    shifted = points - points.max(axis=-1, keepdims=True)  # has the same nearest point; large entries lose fewer digits
     descending = -np.sort(-shifted, axis=-1)
     # The k-th of these is θ if exactly the k largest coordinates are above it.
     thresholds = (np.cumsum(descending, axis=-1) - 1) / np.arange(1, points.shape[-1] + 1)
@@ -213,7 +214,7 @@ def minimise_on_simplex(
     for iteration in range(max_iterations + 1):
         checkpoint()
         if iteration % _CHECK_EVERY == 0 or iteration == max_iterations:
-            value, gradient = _evaluate_in_slices(value_and_gradient, x, active, seconds)
+            value, gradient = _values_and_gradients(value_and_gradient, x, active, seconds)
             lower[active] = np.maximum(lower[active], value + gradient.min(axis=1) - (gradient * x).sum(axis=1))
             is_better = value < best[active]
             best[active[is_better]], best_x[active[is_better]] = value[is_better], x[is_better]
@@ -223,7 +224,7 @@ def minimise_on_simplex(
             if not is_open.any() or iteration == max_iterations:
                 break
             active, x, ahead, momentum = active[is_open], x[is_open], ahead[is_open], momentum[is_open]
-        _, gradient = _evaluate_in_slices(value_and_gradient, ahead, active, seconds)
+        _, gradient = _values_and_gradients(value_and_gradient, ahead, active, seconds)
         new_x = project_to_simplex(ahead - steps[active, None] * gradient)
         # ahead - new_x is a step size times the projected gradient: a move new_x - x along it goes uphill.
         is_uphill = ((ahead - new_x) * (new_x - x)).sum(axis=1) > 0
@@ -234,7 +235,7 @@ def minimise_on_simplex(
     return Certified(best_x, best, lower)
 
 
-def _evaluate_in_slices(
+def _values_and_gradients(
     value_and_gradient: ValueAndGradient, points: np.ndarray, indices: np.ndarray, seconds: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return values (R',) and gradients (R', d) of the functions with these indices (R',) at points (R', d), computed
@@ -352,17 +353,17 @@ class GameSpecification(ProblemSpecification):
         return Memory(GameFacts.of(facts).table_bytes, _ARRAYS * 8.0 * facts.d)
 
     @property
-    def good(self) -> tuple[slice | None, str]:
-        """Indices of player x's good strategies, and the name of these, for titles of figures.
+    def best_strategies(self) -> tuple[slice | None, str]:
+        """Indices of player x's best strategies, and a phrase that names them, for titles of figures.
 
-        They are known if the data are generated. Otherwise, as here, the indices are None, for the strategy with the
-        largest weight, and the name is of that strategy.
+        They are known if the data are generated. Otherwise, as here, the indices are None: figures take the strategy
+        with the largest weight in place of them.
         """
         return None, "the strategy that has most"
 
     def _plane(self) -> Plane | None:
-        """Return the plane of player x's mixed strategies, or of both players' if each has two strategies; None if x
-        has two and y has not."""
+        """Return the plane of player x's mixed strategies, or of both players' if each has two strategies; None if only
+        x has two, as its mixed strategies are on a line."""
         facts = GameFacts.of(self.facts())
         if facts.d_x == 2:
             if facts.d_y != 2:
@@ -374,28 +375,28 @@ class GameSpecification(ProblemSpecification):
             titles = f"At a corner, one has all of {owner} weight", "In the middle, all three have the same"
             corners = tuple((self.vertex("x", index), x, y) for index, (x, y) in enumerate(_CORNERS.tolist()))
             return Plane(titles, lambda output: output["x"] @ _CORNERS, corners)
-        return _entropy_plane(*self.good, owner)
+        return _entropy_plane(*self.best_strategies, owner)
 
     def vertex(self, player: Player, index: int) -> str:
         """Return the name of the player's pure strategy with this index, from public declarations of the data."""
         return f"strategy {index + 1:,}"
 
 
-def _entropy_plane(good: slice | None, good_name: str, owner: str) -> Plane:
-    """Return a plane for weights x (R, d) on many strategies: one axis is their sum over the good strategies, the other
+def _entropy_plane(best: slice | None, best_name: str, owner: str) -> Plane:
+    """Return a plane for weights x (R, d) on many strategies: one axis is their sum over the best strategies, the other
     their entropy -Σ x_j ln x_j, which is small if few strategies have all the weight.
 
-    good, good_name : as in `GameSpecification.good`. owner : the player with the weights, in the possessive, for the
-        title, such as "player x's".
+    best, best_name : as in `GameSpecification.best_strategies`. owner : the player with the weights, in the possessive,
+        for the title, such as "player x's".
     """
 
     def project(output: Mapping[str, np.ndarray]) -> np.ndarray:
         x = output["x"]
-        weight = x.max(axis=1) if good is None else x[:, good].sum(axis=1)
+        weight = x.max(axis=1) if best is None else x[:, best].sum(axis=1)
         entropy = -np.einsum("rj,rj->r", x, np.log(np.maximum(x, _TINY)))  # where x is 0, so is the product
         return np.column_stack([weight, entropy])
 
-    return Plane((f"Weight on {good_name}", f"Entropy of {owner} weights (0: all on one)"), project)
+    return Plane((f"Weight on {best_name}", f"Entropy of {owner} weights (0: all on one)"), project)
 
 
 class Game(Problem):
@@ -413,7 +414,7 @@ class Game(Problem):
         """Return ∇ₓF (R, d_x) and ∇ᵧF (R, d_y) at x (R, d_x), y (R, d_y): the means of clipped gradients over a block
         of rows, or over all for None, plus the parts that need no data. They are not private."""
 
-    def noisy_gradients(self, x: np.ndarray, y: np.ndarray, batch: Batch) -> tuple[Query, Query]:
+    def gradient_queries(self, x: np.ndarray, y: np.ndarray, batch: Batch) -> tuple[Query, Query]:
         """Return the queries of ∇ₓF (R, d_x) and ∇ᵧF (R, d_y) at x (R, d_x), y (R, d_y), on the block of m rows of the
         batch, or on all n rows, for Gaussian noise.
 
@@ -432,7 +433,7 @@ class Game(Problem):
 
         The gap is a maximum of F over v, minus a minimum over u. A replaced row moves each by no more than it moves F
         at any point; `gap_change` is the sum of both. Raises UserError if the gap is not computed exactly, because then
-        this is not known.
+        its sensitivity is not known.
         """
         if not self.facts.gap_change:
             raise UserError(
@@ -458,7 +459,7 @@ class SlicedGame(Game):
         """Return the same as `gradients`, for one slice of the replicates."""
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
-        return evaluated_in_slices(self._evaluate, output, 2 * self.facts.seconds)
+        return evaluate_in_slices(self._evaluate, output, 2 * self.facts.seconds)
 
     @abstractmethod
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -478,7 +479,7 @@ class GradientSums:
     def __init__(self, game: Game, replicates: int) -> None:
         facts = game.facts
         self._game = game
-        self._used_rows = 0  # all rows before this one have been in a block
+        self._first_unused_row = 0  # by blocks, which must come in the order of their rows
         self._x, self._y = np.zeros((replicates, facts.d_x)), np.zeros((replicates, facts.d_y))  # Σ ∇ₓF, Σ ∇ᵧF
         self._table_weight = 0.0  # of every row, in steps that use the whole table
         self._block_weight = 0.0  # the largest of a row in its block
@@ -500,9 +501,9 @@ class GradientSums:
             self._table_weight += total_factor / self._game.facts.n
         else:
             start, stop, step = rows.indices(self._game.facts.n)
-            if start < self._used_rows or stop <= start or step != 1:
+            if start < self._first_unused_row or stop <= start or step != 1:
                 raise ValueError(f"rows {start} to {stop} were used before, or are none")
-            self._used_rows = stop
+            self._first_unused_row = stop
             self._block_weight = max(self._block_weight, total_factor / (stop - start))
         total_x, total_y = np.zeros_like(self._x), np.zeros_like(self._y)
         for c, x, y in points:

@@ -21,7 +21,7 @@ from dpviz.datasets.groups import (
 )
 from dpviz.privacy.releases import Query
 from dpviz.problems import base
-from dpviz.problems.base import Metric, Plane, evaluated_in_slices
+from dpviz.problems.base import Metric, Plane, evaluate_in_slices
 from dpviz.problems.games.games import (
     DEAR_GAP,
     GameFacts,
@@ -121,6 +121,7 @@ class GroupLoss(GameSpecification):
         return data.groups[index] if player == "y" else ball_vertex(data.names, index)
 
     def linear_score(self, x: np.ndarray) -> LinearScore | None:
+        """Return the prediction in the table's own units, from weights x (2d,); None without a table or its classes."""
         data = self.data
         if not isinstance(data, GroupedUpload | GroupedBundled):  # generated data
             return None
@@ -147,7 +148,7 @@ class GroupLossGame(GroupedGame):
         self.facts = specification.facts()
         self._radius = specification.radius
         self._is_squared = specification.loss == "squared"
-        self._prepared_centre: np.ndarray | None = None
+        self._prepared_start: np.ndarray | None = None
 
     def weights(self, x: np.ndarray) -> np.ndarray:
         """Return the models w (R, d) for weights x (R, 2d) on the vertices of the ball."""
@@ -182,12 +183,12 @@ class GroupLossGame(GroupedGame):
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         """Compute the metrics (R,). The duality gap is expensive: min over u of F(u, y) takes a minimisation."""
         seconds = self.facts.seconds
-        cheap = evaluated_in_slices(self._evaluate, output, seconds)
+        cheap = evaluate_in_slices(self._evaluate, output, seconds)
         if not expensive:
             return cheap
         x, y = output["x"], output["y"]
         worst_loss = compute_in_slices(self.group_losses, seconds, x).max(axis=1)  # max over v of F(x, v)
-        start = np.repeat(self._centre, len(y), axis=0)
+        start = np.repeat(self._start, len(y), axis=0)
         # `active` are the replicates whose minimum over u is not yet known well enough.
         certified = minimise_on_simplex(
             lambda u, active: self._value_and_gradient(u, y[active]), start, self._curvature(y), seconds=seconds
@@ -196,7 +197,7 @@ class GroupLossGame(GroupedGame):
         return {"duality_gap": np.maximum(worst_loss - certified.lower, 0.0)} | cheap
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return {"worst_group_loss": self.highest_mean(output["x"])}
+        return {"worst_group_loss": self.highest_mean_loss(output["x"])}
 
     @cached_property
     def best_in_game(self) -> np.ndarray:
@@ -213,7 +214,7 @@ class GroupLossGame(GroupedGame):
         """The model (1, 2d) with the smallest mean loss over all rows."""
         y = self.shares[None]  # Σ_h p_h L_h is the mean loss over all rows
         certified = minimise_on_simplex(
-            lambda u, active: self._value_and_gradient(u, y[active]), self._centre, self._curvature(y), tolerance=1e-6
+            lambda u, active: self._value_and_gradient(u, y[active]), self._start, self._curvature(y), tolerance=1e-6
         )
         return certified.x
 
@@ -228,7 +229,7 @@ class GroupLossGame(GroupedGame):
         maximum of the lowest plane. So the smallest maximum is between the largest proven φ(y) and the maximum of the
         best mixture; when they are close, that mixture is returned.
         """
-        y, models = np.full((1, len(scale)), 1 / len(scale)), self._centre
+        y, models = np.full((1, len(scale)), 1 / len(scale)), self._start
         losses = self.group_losses(models) * scale
         lower = -np.inf
         best, best_losses = models, losses
@@ -255,22 +256,22 @@ class GroupLossGame(GroupedGame):
         return best
 
     @property
-    def _centre(self) -> np.ndarray:
+    def _start(self) -> np.ndarray:
         """The best model (1, 2d) for equally weighted groups. Minimisations start there, so that their results do not
         depend on earlier ones."""
         self.prepare()
-        assert self._prepared_centre is not None
-        return self._prepared_centre
+        assert self._prepared_start is not None
+        return self._prepared_start
 
     def prepare(self) -> None:
         """Compute the best model for equally weighted groups, at which minimisations start."""
-        if self._prepared_centre is None:
+        if self._prepared_start is None:
             x, y = self.facts.uniform(1)
             seconds = self.facts.seconds
             certified = minimise_on_simplex(
                 lambda u, active: self._value_and_gradient(u, y[active]), x, self._curvature(y), seconds=seconds
             )
-            self._prepared_centre = certified.x
+            self._prepared_start = certified.x
 
     def _value_and_gradient(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return F(x, y) (R,) and its gradient (R, 2d) with respect to x, at x (R, 2d), for weights y (R, G) of the
@@ -281,8 +282,8 @@ class GroupLossGame(GroupedGame):
     def _curvature(self, y: np.ndarray) -> np.ndarray:
         """Return a bound (R,) on the eigenvalues of the Hessian of F with respect to x, for y (R, G).
 
-        The Hessian of u ↦ h(r (u₊ - u₋)) is at most 2r² times that of h, and that of L_h is H_h for squared
-        loss and at most ¼ H_h for logistic loss.
+        The largest eigenvalue of the Hessian of u ↦ f(r (u₊ - u₋)) is at most 2r² times that of the Hessian of f. The
+        Hessian of L_h is H_h (`_moments`) for squared loss, and at most ¼ H_h for logistic loss.
         """
         factor = 1.0 if self._is_squared else 0.25
         return 2 * self._radius**2 * factor * (y @ self._largest_eigenvalues)
@@ -371,9 +372,11 @@ class LossMatrix(GameSpecification):
         return self
 
     @property
-    def good(self) -> tuple[slice | None, str]:
-        """Indices and name of the three strategies that are good in drawn data; None and a name for other data."""
-        return (slice(0, 3), "the three specialists") if isinstance(self.data, GroupedLosses) else super().good
+    def best_strategies(self) -> tuple[slice | None, str]:
+        """Indices and name of the three strategies that are best in drawn data; None and a name for other data."""
+        if not isinstance(self.data, GroupedLosses):
+            return super().best_strategies
+        return slice(0, 3), "the three specialists"
 
     def facts(self) -> GameFacts:
         """Return the facts. The entries of a row's payoff matrix are in [0, 1/p₋] with the smallest share p₋.
@@ -383,7 +386,8 @@ class LossMatrix(GameSpecification):
         """
         data = self.data.facts()
         weight = 1 / data.smallest_share
-        oscillation_x, oscillation_y = weight if data.d > 1 else 0.0, weight if len(data.groups) > 1 else 0.0
+        oscillation_x = weight if data.d > 1 else 0.0
+        oscillation_y = weight if len(data.groups) > 1 else 0.0
         return GameFacts(
             n=data.n,
             released=self.released,
@@ -426,7 +430,7 @@ class LossMatrixGame(GroupedGame):
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         gap = bilinear_gap(self._gradients(output["x"], output["y"], None))
-        return {"duality_gap": gap, "worst_group_loss": self.highest_mean(output["x"])}
+        return {"duality_gap": gap, "worst_group_loss": self.highest_mean_loss(output["x"])}
 
     def group_losses(self, x: np.ndarray) -> np.ndarray:
         """Compute the losses Mᵀx (R, G) of the groups in the game, for mixtures x (R, d) of strategies."""
@@ -467,5 +471,5 @@ class LossMatrixGame(GroupedGame):
     def _mean_payoffs(self, rows: slice) -> np.ndarray:
         """Compute the mean (d, G) of the payoff matrices of a block of rows."""
         features, membership = self._features[rows], self._membership(rows)
-        # The mean of (1 + feature)/2, a row's loss, times its membership; rounding stays far below one row's share.
+        # A row's loss is (1 + feature)/2, of features in [-1, 1]. Rounding is far below what one row can change.
         return (membership.sum(axis=0) + features.T @ membership) / (2 * len(membership))

@@ -40,7 +40,7 @@ def release_counts(groups: np.ndarray, group_count: int, epsilon: float, seed: i
         raise UserError("Releasing the shares needs a positive part of the budget.", title="No budget for the shares")
     event = events.Laplace(epsilon)
     query = releases.Query(np.bincount(groups, minlength=group_count).astype(float)[None], 2.0, "l1")
-    release = f"shares\n{epsilon!r}\n{group_count} of {len(groups)}"  # another one gets other noise from the same seed
+    release = f"shares\n{epsilon!r}\n{group_count} of {len(groups)}"  # another text gets other noise from the same seed
     terms = ledger.FixedEvents((event,))
     mechanisms = Mechanisms(
         ledger.Ledger(terms, replicates=1), seed_or_random(seed), noise=Purpose.FACTS, release=release
@@ -176,7 +176,7 @@ class GroupedGame(SlicedGame):
             means = sums * self.counts.sum() / self.counts
         return np.concatenate([means, sums.sum(axis=1, keepdims=True)], axis=1)
 
-    def highest_mean(self, x: np.ndarray) -> np.ndarray:
+    def highest_mean_loss(self, x: np.ndarray) -> np.ndarray:
         """Compute the largest mean loss (R,) of a group with rows, at x (R, d_x)."""
         return np.nanmax(self.mean_losses(x)[:, :-1], axis=1)
 

@@ -62,7 +62,7 @@ class Marginals:
         partial sums, twice."""
 
         def count(kept: int, column: int, missing: int) -> int:
-            """Count the numbers of partial sums in which the columns before `column` that are kept have `kept` cells.
+            """Count the numbers in the partial sums from `column` on; the kept columns before it have `kept` cells.
 
             missing : number of columns of a table that are still to be chosen.
             """
@@ -85,9 +85,9 @@ class Marginals:
 
     def cell(self, query: int) -> str:
         """Return the name of the cell that a query counts, given its index, without building those of the others."""
-        number = next(number for number, part in enumerate(self.slices) if query < part.stop)
-        table, part = self.tables[number], self.slices[number]
-        indices = np.unravel_index(query - part.start, [self._sizes[column] for column in table])
+        pairs = zip(self.tables, self.slices, strict=True)
+        table, cells = next((table, cells) for table, cells in pairs if query < cells.stop)
+        indices = np.unravel_index(query - cells.start, [self._sizes[column] for column in table])
         categories_of_cell = []
         for column, index in zip(table, indices, strict=True):
             name, categories = self.domain.columns[column]
@@ -176,7 +176,7 @@ class MarginalQueries(GameSpecification):
         if len(data.columns) < 2:
             return super()._plane()
         indices = np.unravel_index(np.arange(data.domain_size), data.sizes)
-        is_first = np.column_stack([indices[0] == 0, indices[1] == 0]).astype(float)  # (|Z|, 2), for the cells
+        is_first = np.column_stack([indices[0] == 0, indices[1] == 0]).astype(float)  # (|Z|, 2), 0 or 1
         horizontal, vertical = (f"Share of rows with {name}={categories[0]}" for name, categories in data.columns[:2])
         return Plane((horizontal, vertical), lambda output: output["x"] @ is_first)
 
@@ -363,7 +363,7 @@ def other_mask(domain: CategoricalFacts) -> np.ndarray:
     has_other = np.zeros(domain.sizes, dtype=bool)
     for column, (_, categories) in enumerate(domain.columns):
         if OTHER in categories:
-            np.moveaxis(has_other, column, 0)[categories.index(OTHER)] = True
+            np.moveaxis(has_other, column, 0)[categories.index(OTHER)] = True  # written into has_other, by a view
     return has_other.ravel()
 
 

@@ -60,7 +60,7 @@ class RecordsGame(GameSpecification):
         )
 
     @property
-    def good(self) -> tuple[slice | None, str]:
+    def best_strategies(self) -> tuple[slice | None, str]:
         return self.data.good
 
 
@@ -213,7 +213,8 @@ class Payoffs:
     def matrix(self) -> np.ndarray:
         """Return A (d_x, d_y), computed now if it was not before."""
         u, v = self._records
-        return u.mean_products(v) if self._products_x.columns is None else self._products_x.columns
+        matrix = self._products_x.columns  # the rows are the columns of Aᵀ: this is A
+        return u.mean_products(v) if matrix is None else matrix
 
 
 def can_precompute(n: int, d: int, d_other: int) -> bool:
@@ -266,7 +267,7 @@ class MeanProducts:
         """Return M w (R, d) for weights w (R, d'), in the fastest way for the number of columns that have weight."""
         used = np.flatnonzero((weights != 0).any(axis=0))
         if rows is None and self.columns is not None:
-            has_few = 2 * len(used) < len(self.columns)  # else to copy them would take longer than it saves
+            has_few = 2 * len(used) < len(self.columns)  # copying more columns takes longer than it saves
             return weights[:, used] @ self.columns[used] if has_few else weights @ self.columns
         start, stop = self._u.span(rows)
         m = stop - start

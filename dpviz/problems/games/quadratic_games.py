@@ -30,7 +30,7 @@ _LINEAR = 1e-9  # a curvature below this changes no digit of a gap, and dividing
 _GAP_TOLERANCE = 1e-4  # to which the gap of `CurvedGame` is computed
 
 
-def _weight(player: str, symbol: str) -> Any:
+def _curvature_field(player: str, symbol: str) -> Any:
     """Declare the field of a player's curvature λ."""
     return number(
         1.0,
@@ -54,8 +54,8 @@ class QuadraticGame(RecordsGame):
 
     kind: ClassVar[str] = "problems.quadratic_games.quadratic"
     title: ClassVar[str] = "Quadratic game"
-    curvature_x: float = _weight("x", "λₓ")
-    curvature_y: float = _weight("y", "λᵧ")
+    curvature_x: float = _curvature_field("x", "λₓ")
+    curvature_y: float = _curvature_field("y", "λᵧ")
 
     def facts(self) -> GameFacts:
         largest = max(self.curvature_x, self.curvature_y)
@@ -198,7 +198,7 @@ class CurvedGameProblem(SlicedGame):
         if not expensive:
             return self._evaluate(output)
         are_alike = len(x) > 1 and (x == x[0]).all() and (y == y[0]).all()  # as at the start of every method
-        if are_alike:  # one minimisation is enough
+        if are_alike:  # one of them is enough
             diagnostics = self.evaluate({"x": x[:1], "y": y[:1]})
             return {name: np.repeat(value, len(x)) for name, value in diagnostics.items()}
         # max over v of F(x, v) is ½ xᵀM_x x minus the minimum over v of ½ vᵀM_y v - ⟨Aᵀx, v⟩, and min over u of F(u, y)

@@ -120,7 +120,7 @@ class Portfolio(_Learning):
     seed: int = seed_field()
 
     @property
-    def good(self) -> tuple[slice | None, str]:
+    def best_strategies(self) -> tuple[slice | None, str]:
         """Indices and name of the assets with a positive mean return."""
         return slice(0, _GOOD_ASSETS), f"assets 1 to {_GOOD_ASSETS}, whose mean return is positive"
 
@@ -155,8 +155,9 @@ class PolytopeRegression(games.GameSpecification):
     """The settings of a regression as in `SparseRegression`, but over a polytope, the convex hull of vertices v_j.
 
     F(w) = (1/n) Σ ½ (⟨aᵢ, w⟩ - bᵢ)² with w = Σ_j λ_j v_j becomes a function of weights λ on the vertices (vertex
-    reduction, Appendix C of the paper with erratum E7). The labels follow a model inside the polytope. The features are
-    drawn from `default_rng(seed)`, and then the labels' noise.
+    reduction: González, Guzmán and Paquette, arXiv 2403.02912, Appendix C; families/mirror_descent/THEORY.md, E7). The
+    labels follow a model inside the polytope. The features are drawn from `default_rng(seed)`, and then the labels'
+    noise.
     """
 
     kind: ClassVar[str] = "problems.simplex_learning.polytope_regression"
@@ -403,6 +404,6 @@ def _sizes(n: int, d: int, vertices: int, bytes_per_number: int) -> dict[str, An
     bytes_per_number : bytes for each number of the table, while it is drawn: 8, and some for temporary arrays.
     """
     # Multiplications from weights on vertices to points, or back. A ball of 2d vertices and the simplex itself need no
-    # matrix of vertices; a polytope with as few counts as if it needed none, either.
+    # matrix of vertices; that of a polytope with as few vertices is not counted.
     transform = d * vertices if vertices > 2 * d else vertices
     return {"n": n, "products": d * d + 2 * transform, "table_bytes": bytes_per_number * n * d + 32 * d * d}

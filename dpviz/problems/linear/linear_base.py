@@ -1,7 +1,8 @@
 """Common parts of linear models, in which the loss φ of a row depends on the parameters x through one number.
 
 With a row v and an offset o that number is the row's *argument* ⟨v, x⟩ - o. Features are scaled by their declared
-bounds, gradients are clipped row by row, and the objective has an ℓ2 term.
+bounds, gradients are clipped row by row, and the objective has an ℓ2 term. In the shapes, R is the number of replicates
+(simulated runs), n that of all rows, and b that of the rows of a block.
 """
 
 import math
@@ -57,7 +58,8 @@ class LinearSums(ABC):
     def negative_slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
         """Return -φ' (R, b) at the arguments (R, b) of b rows, clipped to [-cap, cap] with the caps (b,) of these rows.
 
-        All values are finite. The result may overwrite the arguments.
+        With this sign the logistic loss needs no negation. All values are finite. The result may overwrite the
+        arguments.
         """
 
     def _blocks(self, x: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray | None]]:
@@ -87,7 +89,8 @@ class LinearSums(ABC):
         if batch is not None:
             if batch.rows is not None:
                 raise ValueError("a block of the table is no batch of single rows")
-            # A large batch is given by marks on all rows, another one by indices, and the whole table by neither.
+            # A large batch is given by marks on all rows, from which its indices are not computed here; another one by
+            # indices, and the whole table by neither.
             marked, taken = batch.marked, batch.taken
             indices = batch.indices if marked is None else None
         self._check_rows(indices, marked)
@@ -128,14 +131,14 @@ class LinearSums(ABC):
         row_buffer, argument_buffer = np.empty(replicates * size * d), np.empty(replicates * size)
         total = np.zeros_like(x)
         for start in range(0, m, size):
-            part = indices[:, start : start + size]
-            rows = row_buffer[: part.size * d].reshape(*part.shape, d)
-            arguments = argument_buffer[: part.size].reshape(part.shape)
-            np.take(self._rows, part, axis=0, out=rows, mode="clip")  # other modes gather into a copy of the buffer
+            block = indices[:, start : start + size]
+            rows = row_buffer[: block.size * d].reshape(*block.shape, d)
+            arguments = argument_buffer[: block.size].reshape(block.shape)
+            np.take(self._rows, block, axis=0, out=rows, mode="clip")  # other modes gather into a copy of the buffer
             np.matmul(rows, x[:, :, None], out=arguments[:, :, None])
             if self._offsets is not None:
-                arguments -= self._offsets[part]
-            negative_slopes = self.negative_slopes(arguments, None if self._caps is None else self._caps[part])
+                arguments -= self._offsets[block]
+            negative_slopes = self.negative_slopes(arguments, None if self._caps is None else self._caps[block])
             if taken is not None:
                 negative_slopes *= taken[:, start : start + size]
             total += np.matmul(negative_slopes[:, None, :], rows)[:, 0]
@@ -296,7 +299,7 @@ class LinearModel(base.ProblemSpecification):
 
     @property
     def releases_of_settings(self) -> tuple[events.Event, ...]:
-        """The release of L, if it was released: its cost is a person's, and events are those of a row."""
+        """The release of L, if it was released: at the cost ε_L for a person's k rows, a k-th of it for a row."""
         return () if self.smoothness_cost is None else (events.Laplace(self.smoothness_cost / self.rows_per_person),)
 
     def _plane(self) -> base.Plane | None:
@@ -307,7 +310,8 @@ class LinearModel(base.ProblemSpecification):
 
     def feature_radius(self, norm: releases.Norm) -> float:
         """Return the largest norm R that a scaled row u can have, by the declared ranges and the clip of rows."""
-        data, largest_entry = self.data.facts(), 0.5 if self.scaling == "centred" else 1.0
+        data = self.data.facts()
+        largest_entry = 0.5 if self.scaling == "centred" else 1.0
         # One of the features of a categorical column is 1 and the others are 0. So each such column adds 1 to the ℓ1
         # norm and to the square of the ℓ2 norm.
         n_numeric, n_categorical = data.numeric + (self.intercept == "yes"), len(data.blocks)
@@ -370,6 +374,7 @@ class LinearModel(base.ProblemSpecification):
         return gap, lyapunov
 
     def linear_score(self, x: np.ndarray) -> LinearScore:
+        """Return the prediction in the table's own units, from the weights x (d,) of the scaled features."""
         facts = self.data.facts()
         low, high = np.array(facts.bounds).T
         centres, is_centred = low.copy(), self.scaling == "centred"
@@ -379,11 +384,11 @@ class LinearModel(base.ProblemSpecification):
         coefficients, constant = unscaled(x[: facts.d], centres, high - low)
         if self.intercept == "yes":
             constant += float(x[-1]) * (0.5 if is_centred else 1.0)  # the last weight, times the constant column
-        has_probabilities = self.has_probabilities and facts.target_range is None
-        return to_target(LinearScore(coefficients, constant, has_probabilities), facts.target_range)
+        return to_target(LinearScore(coefficients, constant, proba=self.has_probabilities), facts.target_range)
 
     def memory(self, facts: base.Facts) -> base.Memory:
-        """Estimate the memory; of a file in blocks: the scaled rows, 5 numbers of each row, and 6 copies of a block.
+        """Estimate the memory; of a file in blocks: the scaled rows, 5 numbers of each row, 6 copies of a block, and
+        for each replicate 8 vectors.
 
         The numbers of a row are its label or target, its cap, and what they are computed from; 10⁷ rows with 20
         features took 1.8 to 2.1 GB.
@@ -426,7 +431,7 @@ class LinearModel(base.ProblemSpecification):
             if count == facts.n:  # the block is the whole table, and needs no copy
                 (features, caps, shortened), labels = block, data.labels
                 continue  # to the end of the file, where `parts` refuses one with further rows
-            if not n_filled:
+            if not n_filled:  # the first block
                 features, caps, labels = np.empty((facts.n, self._dimension)), np.empty(facts.n), np.empty(facts.n)
             part = slice(n_filled, n_filled + count)
             features[part], caps[part], labels[part] = block.features, block.caps, data.labels
@@ -460,7 +465,7 @@ class LinearProblem(LinearSums, base.SmoothProblem):
 
     rows, caps, offsets : see `LinearSums`.
     guess : value of the last of `metrics`; a diagnostic.
-    steepest : largest |φ'| of any row without a clip, at x = 0 if φ' is unbounded. A row with a smaller cap can be
+    max_slope : largest |φ'| of any row without a clip, at x = 0 if φ' is unbounded. A row with a smaller cap can be
         clipped.
     shortened : see `ScaledRows`.
     """
@@ -471,7 +476,7 @@ class LinearProblem(LinearSums, base.SmoothProblem):
         rows: np.ndarray,
         caps: np.ndarray | None,
         offsets: np.ndarray | None = None,
-        steepest: float = 1.0,
+        max_slope: float = 1.0,
         shortened: float = 0.0,
         *,
         guess: float,
@@ -482,7 +487,7 @@ class LinearProblem(LinearSums, base.SmoothProblem):
         self._radius = specification.feature_radius("l2")
         self._regularisation = specification.regularisation
         self._minimum: tuple[np.ndarray, float] | None = None
-        self._steepest, self.shortened_share = steepest, shortened
+        self._max_slope, self.shortened_share = max_slope, shortened
 
     @staticmethod
     @abstractmethod
@@ -499,6 +504,7 @@ class LinearProblem(LinearSums, base.SmoothProblem):
         return self.regulariser_gradient(x) - total / self.facts.n
 
     def mean_gradient(self, x: np.ndarray, batch: batches.Batch, norm: releases.Norm) -> releases.Query:
+        """Return the query of the mean clipped gradient of a batch's rows at x, without the regulariser."""
         total = self._sum(x, batch)  # Σ -φ' v; the mean of φ' v has the opposite sign
         m = batch.divisor(self.facts.n)  # rows of the batch
         sensitivity = self.facts.gradient_sensitivity(norm, m, batch.relation)
@@ -507,23 +513,24 @@ class LinearProblem(LinearSums, base.SmoothProblem):
     def regulariser_gradient(self, x: np.ndarray) -> np.ndarray:
         return 2 * self._regularisation * x
 
-    def curvature(self) -> releases.Query:
+    def largest_eigenvalue(self) -> releases.Query:
         """Return the query of the largest eigenvalue of UᵀU/n, (1,), with the scaled rows in U (n, d), in ℓ1.
 
         A replaced row changes UᵀU/n by the difference of two positive semidefinite matrices of rank one, each with an
         eigenvalue of at most R₂²/n for rows of ℓ2 norm at most R₂; so the largest eigenvalue changes by at most R₂²/n
         (Weyl's inequality).
         """
-        largest = np.linalg.eigvalsh(self._rows.T @ self._rows / self.facts.n)[-1]  # in ascending order
+        # The rows v = ±u give the same matrix. Its eigenvalues are in ascending order.
+        largest = np.linalg.eigvalsh(self._rows.T @ self._rows / self.facts.n)[-1]
         return releases.Query(np.array([largest]), self._radius**2 / self.facts.n, "l1")
 
     @property
     def clipped_share(self) -> float:
         """Share of rows whose gradient can reach the clip; a diagnostic."""
-        return 0.0 if self._caps is None else float((self._caps < self._steepest).mean())
+        return 0.0 if self._caps is None else float((self._caps < self._max_slope).mean())
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
-        return base.evaluated_in_slices(self._evaluate, output, self._seconds)
+        return base.evaluate_in_slices(self._evaluate, output, self._seconds)
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Compute all metrics (R,) at the outputs {"x": (R, d)}, and remember the sums for the next gradient."""
@@ -601,7 +608,8 @@ class LinearProblem(LinearSums, base.SmoothProblem):
 
 def norms(rows: np.ndarray, norm: releases.Norm) -> np.ndarray:
     """Return the norm (n,) of every row of (n, d), or 1e-300 where it is smaller, so that it can be a divisor."""
-    order, result = 1 if norm == "l1" else 2, np.empty(len(rows))
+    order = 1 if norm == "l1" else 2
+    result = np.empty(len(rows))
     for start in range(0, len(rows), _NORMS):  # the squares of a whole table would be a second table
         part = slice(start, start + _NORMS)
         result[part] = np.linalg.norm(rows[part], order, axis=1)

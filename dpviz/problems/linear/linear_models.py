@@ -57,16 +57,17 @@ class LeastSquares(LinearModel):
     def gradient_bound(self, norm: Norm) -> float:
         """Return the largest norm of one row's clipped gradient, without the regulariser."""
         if self.clip is None or self.clipping == "rows":
-            return self.feature_radius(norm)  # of a row, which is clipped if rows are; at x = 0 its slope is |t| ≤ 1
+            return self.feature_radius(norm)  # at x = 0 a gradient is the row times its slope, and |slope| = |t| ≤ 1
         return self.clip_in(norm)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "RegressionProblem":
         """Load the data, and return the problem, with the cap that the clip implies for each row."""
         (rows, caps, shortened), targets = _regression(self, tables)
         if self.clip is None or self.clipping == "rows":
-            # The clip is R₁ in the ℓ1 and R₂ in the ℓ2 norm. A row u, of norm R at most, may have slopes to R/‖u‖ ≥ 1.
+            # Gradients are clipped to R₁ in the ℓ1 and R₂ in the ℓ2 norm. No row u is longer than these, so that slopes
+            # up to R/‖u‖ ≥ 1 are allowed.
             l1_caps, l2_caps = (self.feature_radius(norm) / norms(rows, norm) for norm in BOTH_NORMS)
-            caps = np.maximum(np.minimum(l1_caps, l2_caps), 1.0)  # less than 1 by rounding only
+            caps = np.maximum(np.minimum(l1_caps, l2_caps), 1.0)  # rounding may give less than 1
         return RegressionProblem(self, rows, caps, targets, shortened=shortened, guess=_median_error(targets))
 
 
@@ -108,7 +109,7 @@ class HuberRegression(LinearModel):
         (rows, caps, shortened), targets = _regression(self, tables)
         # The Huber loss is the squared loss whose slope is clipped at δ.
         caps, guess = np.minimum(caps, self.threshold), _median_error(targets)
-        return HuberProblem(self, rows, caps, targets, steepest=self.threshold, shortened=shortened, guess=guess)
+        return HuberProblem(self, rows, caps, targets, max_slope=self.threshold, shortened=shortened, guess=guess)
 
 
 class RegressionProblem(LinearProblem):
@@ -301,11 +302,13 @@ class LogisticProblem(LinearProblem):
             signs += np.sign(margins, out=workspace).sum(axis=1)
             np.exp(margins, out=margins)
             margins += 1.0  # now 1 + e^s
-            # Each fold multiplies the first half of the columns by the second half, until 2^folds factors are together.
-            width, products = len(rows), margins
-            while width % 2 == 0 and len(rows) // width < 2**folds:
-                width //= 2
-                products = np.multiply(products[:, :width], products[:, width : 2 * width], out=workspace[:, :width])
+            # Each fold multiplies the first half of the columns by the second half, while their number is even.
+            products = margins
+            for _ in range(folds):
+                half, is_odd = divmod(products.shape[1], 2)
+                if is_odd:
+                    break
+                products = np.multiply(products[:, :half], products[:, half:], out=workspace[:, :half])
             loss += np.log(products).sum(axis=1)
             np.reciprocal(margins, out=margins)  # now σ(-s)
             total += margins @ rows

@@ -107,7 +107,7 @@ class QuadraticProblem(base.SmoothProblem):
         self._eigenvalues = np.array(facts.eigenvalues)
 
     def mean_gradient(self, x: np.ndarray, batch: Batch, norm: Norm) -> Query:
-        """Return a query with value 0 (R', d), and the sensitivity of a mean of gradients of norm at most C."""
+        """Return a query with the value 0 at each x, and the sensitivity of a mean of gradients of norm at most C."""
         sensitivity = self.facts.gradient_sensitivity(norm, batch.divisor(self.facts.n), batch.relation)
         return Query(np.zeros_like(x), sensitivity, norm, batch, batch.relation)
 

@@ -34,10 +34,10 @@ from dpviz.specification import choice, number
 
 # --------------------------------------------------------------------------- losses and penalties, with their constants
 
-# Constants are named as in `NonconvexRisk` and `Penalty`: for a loss φ, `steepest` is the largest |φ'|,
-# `curvature_range` the smallest and largest φ'' (0 included), `third` the largest |φ'''|, and `floor` is inf φ; for a
-# penalty `curvature_range` and `third` are of the function of one coordinate. σ(t) = 1/(1 + e⁻ᵗ). Arrays (R, b): R
-# replicates, b rows.
+# Constants are named as in `NonconvexRisk` and `Penalty`: for a loss φ, `max_slope` is the largest |φ'|,
+# `curvature_range` the smallest and largest φ'' (0 included), `max_third_derivative` the largest |φ'''|, and `floor` is
+# inf φ; for a penalty `curvature_range` and `max_third_derivative` are of the function of one coordinate. σ(t) =
+# 1/(1 + e⁻ᵗ). Arrays (R, b): R replicates, b rows.
 
 # The largest third derivative of t²/(2(1 + t²)), 2.334280, is at t² = v with 1 - 10v + 5v² = 0.
 _V = 1 - 2 / math.sqrt(5)
@@ -56,7 +56,7 @@ class Tukey(Penalty):
         return -self.weight / 2, 2 * self.weight  # where |xⱼ| = 1, and at 0
 
     @property
-    def third(self) -> float:
+    def max_third_derivative(self) -> float:
         return 2 * _THIRD * self.weight  # the function is 2λ times that of _THIRD
 
     def value(self, x: np.ndarray) -> np.ndarray:
@@ -68,7 +68,7 @@ class Tukey(Penalty):
 
     def hessian(self, x: np.ndarray) -> np.ndarray:
         inverse = 1 / (1 + x * x)
-        return self.weight * (8 * inverse - 6) * inverse * inverse  # 2 - 6x² = 8 - 6(1 + x²)
+        return self.weight * (8 * inverse - 6) * inverse * inverse  # λ(2 - 6x²)/(1 + x²)³; 2 - 6x² = 8 - 6(1 + x²)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Ridge(Penalty):
         return self.weight, self.weight
 
     @property
-    def third(self) -> float:
+    def max_third_derivative(self) -> float:
         return 0.0
 
     def value(self, x: np.ndarray) -> np.ndarray:
@@ -99,9 +99,9 @@ class LogisticRisk(NonconvexRisk):
     """The risk of the logistic loss φ(t) = ln(1 + e⁻ᵗ) of margins t with Tukey's penalty; see `LogisticTukey`."""
 
     loss: ClassVar[Loss] = "logistic"
-    steepest: ClassVar[float] = 1.0
+    max_slope: ClassVar[float] = 1.0
     curvature_range: ClassVar[tuple[float, float]] = (0.0, 1 / 4)  # far out, and at 0
-    third: ClassVar[float] = 1 / (6 * math.sqrt(3))
+    max_third_derivative: ClassVar[float] = 1 / (6 * math.sqrt(3))
 
     @staticmethod
     def extremes(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -120,7 +120,7 @@ class LogisticRisk(NonconvexRisk):
 
     @staticmethod
     def negative_slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
-        """Return σ(-t) = -φ'(t)."""
+        """Return σ(-t) = -φ'(t); `caps` is None, as no slope is clipped."""
         np.exp(arguments, out=arguments)  # overflow to inf is correct: that slope is 0
         arguments += 1.0
         return np.reciprocal(arguments, out=arguments)
@@ -136,9 +136,9 @@ class SigmoidRisk(NonconvexRisk):
     """The risk of the sigmoid loss φ(t) = σ(-t) of margins t with Tukey's penalty; see `SigmoidTukey`."""
 
     loss: ClassVar[Loss] = "sigmoid"
-    steepest: ClassVar[float] = 1 / 4
+    max_slope: ClassVar[float] = 1 / 4
     curvature_range: ClassVar[tuple[float, float]] = (-1 / (6 * math.sqrt(3)), 1 / (6 * math.sqrt(3)))
-    third: ClassVar[float] = 1 / 8
+    max_third_derivative: ClassVar[float] = 1 / 8
 
     @staticmethod
     def extremes(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -170,9 +170,9 @@ class RobustRisk(NonconvexRisk):
 
     metrics: ClassVar[tuple[Metric, ...]] = (*NonconvexRisk.metrics, *COORDINATES)
     loss: ClassVar[Loss] = "robust"
-    steepest: ClassVar[float] = 3 * math.sqrt(3) / 16  # at |u| = 1/√3
+    max_slope: ClassVar[float] = 3 * math.sqrt(3) / 16  # at |u| = 1/√3
     curvature_range: ClassVar[tuple[float, float]] = (-1.0, 1 / 4)  # at 0, and at |u| = 1
-    third: ClassVar[float] = _THIRD
+    max_third_derivative: ClassVar[float] = _THIRD
     floor: ClassVar[float] = -1 / 2
     labelled: ClassVar[bool] = False
 
@@ -298,11 +298,12 @@ class NonconvexModel(base.ProblemSpecification):
 
     @property
     def releases_of_settings(self) -> tuple[Event, ...]:
-        """The release of the gap Γ, if it was released: its cost ε_Γ is a person's, and events are those of a row."""
+        """The release of Γ, if it was released: at the cost ε_Γ for a person's k rows, a k-th of it for a row."""
         return () if self.gap_cost is None else (Laplace(self.gap_cost / self.rows_per_person),)
 
     @classmethod
     def problem_type(cls) -> type[NonconvexRisk]:
+        """Return the class of the risk, of which the annotation of `build` names only the base."""
         return cls.risk
 
     def _plane(self) -> base.Plane | None:
@@ -326,7 +327,7 @@ class NonconvexModel(base.ProblemSpecification):
         hessian_sensitivity = max(math.sqrt(2) * max(-low, high), high - low)
         (smallest_loss,), (largest_loss,) = risk.extremes(np.linalg.norm(start, axis=1))
         # Constants that hold for every data set: G, M and Γ. The last is f(x₀) - inf f, as φ ≥ floor and r ≥ 0.
-        smoothness, hessian_lipschitz = high + penalty_high, risk.third + penalty.third
+        smoothness, hessian_lipschitz = high + penalty_high, risk.max_third_derivative + penalty.max_third_derivative
         largest_gap = float(largest_loss + penalty.value(start)[0]) - risk.floor
         unpaid_gap = self.gap if self.gap_cost is None else None  # a gap that was released is no assumption
         constants = (  # symbol, declared value if there is one, and the value that holds for every data set
@@ -340,7 +341,7 @@ class NonconvexModel(base.ProblemSpecification):
             released=self.released,
             from_data=self.from_data,
             loss=risk.loss,
-            gradient_sensitivity=2 * risk.steepest,
+            gradient_sensitivity=2 * risk.max_slope,
             hessian_sensitivity=2 * math.sqrt(data.d) if self.hessian_bound == "spectral" else hessian_sensitivity,
             # The change a xxᵀ - b zzᵀ of n times the Hessian has eigenvalues within ±(high - low), so that no
             # eigenvalue of n times the Hessian moves further (Weyl's inequality).
@@ -376,7 +377,7 @@ class NonconvexModel(base.ProblemSpecification):
         for part in checkpointed_slices(data.facts.n, row_seconds):
             block = rows[part]
             block[:] = data.features[part]
-            if self.scaling == "ranges" and not self.data.scaled:  # else features come scaled by other numbers
+            if self.scaling == "ranges" and not self.data.scaled:
                 numbers = block[:, : data.facts.numeric]  # features of categories stay 0 and 1
                 numbers -= (low + high) / 2
                 numbers /= (high - low) / 2

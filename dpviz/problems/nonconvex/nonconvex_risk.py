@@ -1,5 +1,8 @@
 """Smooth risks f(x) = (1/n) Σ φ(⟨vᵢ, x⟩) + r(x) that are not convex, and the queries of their values, gradients and
 Hessians. The rows vᵢ have norm at most 1, so that one row can change each of these by a bounded amount only.
+
+In the shapes, R is the number of replicates (simulated runs), R' the number of those that a query is for, n that of all
+rows, and b that of the rows of a block.
 """
 
 from abc import ABC, abstractmethod
@@ -14,7 +17,7 @@ from dpviz.checkpoints import checkpoint, checkpointed_slices
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.matrix_products import MatrixQuery
 from dpviz.privacy.releases import Query
-from dpviz.problems.base import Facts, Metric, Problem, evaluated_in_slices
+from dpviz.problems.base import Facts, Metric, Problem, evaluate_in_slices
 from dpviz.problems.linear.linear_base import GATHERED, LinearSums, clip_finite
 from dpviz.problems.nonconvex.symmetric import Shape, lanczos, packed
 
@@ -75,8 +78,8 @@ class NonconvexFacts(Facts):
 
     @property
     def gradient_bound(self) -> float:
-        """The largest norm of one row's gradient: half of what a replaced row can change, from one end of the ball to
-        the other."""
+        """The largest norm of one row's gradient: half of the sensitivity, the diameter of the ball of all such
+        gradients."""
         return self.gradient_sensitivity / 2
 
     def starting_point(self, replicates: int) -> np.ndarray:
@@ -132,7 +135,7 @@ class Penalty(ABC):
 
     @property
     @abstractmethod
-    def third(self) -> float:
+    def max_third_derivative(self) -> float:
         """Largest absolute third derivative of one coordinate's function."""
 
     @abstractmethod
@@ -162,7 +165,7 @@ class NonconvexRisk(LinearSums, Problem):
     shortened : share of the rows that were longer before they were shortened to norm 1; a diagnostic.
 
     Subclasses define φ and its constants:
-    loss : kind of the loss. steepest : largest |φ'|. third : largest |φ'''|. floor : inf φ.
+    loss : kind of the loss. max_slope : largest |φ'|. max_third_derivative : largest |φ'''|. floor : inf φ.
     curvature_range : smallest and largest φ'', made to include 0, as the Hessian φ'' vvᵀ of a row v = 0 is 0.
     labelled : True if vᵢ is the row of features times its label ±1.
 
@@ -177,9 +180,9 @@ class NonconvexRisk(LinearSums, Problem):
         ),
     )
     loss: ClassVar[Loss]
-    steepest: ClassVar[float]
+    max_slope: ClassVar[float]
     curvature_range: ClassVar[tuple[float, float]]
-    third: ClassVar[float]
+    max_third_derivative: ClassVar[float]
     floor: ClassVar[float] = 0.0
     labelled: ClassVar[bool] = True
     facts: NonconvexFacts
@@ -250,7 +253,7 @@ class NonconvexRisk(LinearSums, Problem):
         def times(directions: np.ndarray) -> np.ndarray:
             """Return the products (R', d) of the mean Hessians with directions p (R', d)."""
             total = np.zeros_like(directions)
-            blocks = zip(self._blocks(directions), curvatures_by_block, strict=True)  # alike: of R' replicates, too
+            blocks = zip(self._blocks(directions), curvatures_by_block, strict=True)  # the same blocks
             for (_, rows, weights, _), curvatures in blocks:
                 weights *= curvatures  # ⟨v, p⟩ for the rows v of this block, now times φ''
                 total += weights @ rows
@@ -277,11 +280,11 @@ class NonconvexRisk(LinearSums, Problem):
         sizes; (R', k), with the penalty, in ℓ∞.
 
         x, directions : (R', d). steps : (R', k), positive. As |φ'| is bounded and rows have norm at most 1, each row's
-            decrease is at most steepest · ‖direction‖. It is clipped to that, because rounding may exceed it where two
+            decrease is at most max_slope · ‖direction‖. It is clipped to that, because rounding may exceed it where two
             large losses are subtracted.
         """
         x, directions = clip_finite(x), clip_finite(directions)
-        max_decrease = self.steepest * np.linalg.norm(directions, axis=1)
+        max_decrease = self.max_slope * np.linalg.norm(directions, axis=1)
         total = np.zeros(steps.shape)
         for _, rows, arguments, _ in self._blocks(x):
             checkpoint()
@@ -318,7 +321,7 @@ class NonconvexRisk(LinearSums, Problem):
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         """Compute the metrics (R,) at the outputs {"x": (R, d)}; the smallest eigenvalue only if `expensive`."""
-        diagnostics = evaluated_in_slices(self._evaluate_cheap, output, self._seconds)
+        diagnostics = evaluate_in_slices(self._evaluate_cheap, output, self._seconds)
         if expensive:
             diagnostics["smallest_eigenvalue"] = self._cached_eigenvalues(output["x"])
         return diagnostics
@@ -374,7 +377,7 @@ class NonconvexRisk(LinearSums, Problem):
         return np.array([by_key[key] for key in keys])
 
     def _smallest_eigenvalues(self, x: np.ndarray) -> np.ndarray:
-        """Compute the smallest eigenvalues (R,) of the Hessians of f at x (R, d), which are formed."""
+        """Compute the smallest eigenvalues (R,) of the Hessians of f at x (R, d), from these matrices (R, d, d)."""
         matrices = self._hessian_sum(x, batch=None)
         matrices /= self.facts.n
         diagonal = np.arange(self.facts.d)

@@ -159,7 +159,7 @@ def trust_region_step(
     """
     components = np.einsum("rji,rj->ri", vectors, gradients)  # g in the basis of eigenvectors
     smallest_multiplier = np.maximum(0.0, -values[:, :1])
-    shifted = values + smallest_multiplier  # of H + λI for it; a negative smallest eigenvalue becomes exactly 0
+    shifted = values + smallest_multiplier  # eigenvalues of H + λI for this λ; a negative smallest one becomes 0
 
     def steps(shift: np.ndarray) -> np.ndarray:
         """Return h (R, d) in the basis of eigenvectors, for λ = smallest_multiplier + shift (R, 1)."""

@@ -174,6 +174,7 @@ class HuberRegression(DirectTuning):
         return ("intercept", *names)
 
     def linear_score(self, x: np.ndarray) -> LinearScore:
+        """Return the prediction in the table's own units, from the coefficients x (d,) of the scaled features."""
         facts, target = self.data.facts(), self.data.facts().target_range
         weights, centres, widths = np.zeros(facts.d), np.zeros(facts.d), np.ones(facts.d)
         weights[self.used_features] = x[1:]  # x[0] is the intercept
@@ -263,7 +264,7 @@ ROWS_OF_A_USER = 20  # as many rows of a user of the validation data count, at m
 FURTHEST = 5.0  # standard deviations from the mean of the training rows, at which features are clipped
 
 
-def _training_rows(default: int) -> Any:
+def _training_rows_field(default: int) -> Any:
     """Declare the field m, the number of rows that a model is trained on."""
     return number(
         default,
@@ -276,7 +277,7 @@ def _training_rows(default: int) -> Any:
     )
 
 
-def _validation_users(default: int) -> Any:
+def _validation_users_field(default: int) -> Any:
     """Declare the field n, the number of users whose losses are minimised."""
     return number(
         default,
@@ -297,8 +298,8 @@ class ModelTuning(TuningSpecification):
     unless they come scaled, and the box of hyper-parameters is declared.
     """
 
-    training_rows: int = _training_rows(300)
-    validation_users: int = _validation_users(1000)
+    training_rows: int = _training_rows_field(300)
+    validation_users: int = _validation_users_field(1000)
     declared_seconds: float | None = number(
         None,
         1e-5,
@@ -363,7 +364,7 @@ class ModelTuning(TuningSpecification):
         names, low, high = zip(*self.box(tuple(data.names[j] for j in self.used_features)), strict=True)
         _, validation_users = self.split
         estimate = training_seconds(self.learner, *self.sizes)
-        # Slices and limits depend on it, so it is never below the estimate.
+        # Slices and limits depend on these seconds, which are never below the estimate.
         seconds = estimate if self.declared_seconds is None else max(estimate, self.declared_seconds)
         return self._facts(
             validation_users,
@@ -408,7 +409,7 @@ class ModelTuning(TuningSpecification):
         """Return the arrays of a `Learner`, scaled by mean and standard deviation of the training rows; and the
         standard deviation by which targets were divided.
 
-        x, y : training rows (m, p) and their targets (m,). v, z : validation rows (v, p) and their targets (v,).
+        x, y : training rows and their targets. v, z : validation rows and their targets.
         Features that come scaled, and classes, are unchanged.
         """
         if not self.data.scaled:
@@ -436,8 +437,8 @@ class LengthScales(ModelTuning):
     kind: ClassVar[str] = "problems.model_tuning.length_scales"
     title: ClassVar[str] = "Length-scales of a Gaussian process"
     data: DatasetSpecification = ProcessDraws()
-    training_rows: int = _training_rows(200)
-    validation_users: int = _validation_users(500)
+    training_rows: int = _training_rows_field(200)
+    validation_users: int = _validation_users_field(500)
     noise: float | None = number(
         None,
         1e-3,

@@ -252,10 +252,10 @@ class _Helper:
         self._is_ready = False
 
     def ready(self, learner: Learner) -> bool:
-        """Return True if the process has started, so that it can be sent points; before the first time, send it the
-        learner.
+        """Return True if the process has been sent the learner, so that it can be sent points; send the learner as soon
+        as the process has said that it has started.
 
-        It does not wait. Raises ProcessEnded if the process has ended.
+        This does not wait for the process. Raises ProcessEnded if the process has ended.
         """
         if not self._is_ready and self.child.receive(0.0) is not None:
             self._is_ready = True
@@ -297,7 +297,8 @@ class Trainers:
     """
 
     def __init__(self, learner: Learner, seconds: float) -> None:
-        self._learner, self.wanted = learner, seconds >= SLOW and further_processes() > 0
+        self._learner = learner
+        self.wanted = seconds >= SLOW and further_processes() > 0
         self._helpers: list[_Helper] = []
         # The points that further processes have, by number: the request that a point is of, and its index there.
         self._sent: dict[int, tuple[_Request, int]] = {}
@@ -323,7 +324,7 @@ class Trainers:
                 if request.waiting:  # this process trains, too
                     index = request.waiting.popleft()
                     request.set_losses(index, self._learner.losses(points[index : index + 1])[0])
-                seconds = 0.0 if request.waiting else POLL_INTERVAL  # while there is work here it does not wait
+                seconds = 0.0 if request.waiting else POLL_INTERVAL  # it waits only without points to train at
                 for helper in list(self._helpers):  # a copy, as `_receive` removes one that has ended
                     self._receive(helper, seconds)
                 checkpoint()
@@ -339,10 +340,10 @@ class Trainers:
             try:
                 while request.waiting and len(helper.busy) < AHEAD and helper.ready(self._learner):
                     number, index = next(self._numbers), request.waiting.popleft()
-                    self._sent[number] = request, index  # first, as `_lose` gives back the points that are noted here
+                    self._sent[number] = request, index  # first, as `_remove` gives back the points noted here
                     helper.send_point(number, request.points[index : index + 1])
             except ProcessEnded:
-                self._lose(helper)
+                self._remove(helper)
 
     def _receive(self, helper: _Helper, seconds: float) -> None:
         """Store the losses that a process has computed, if it has points: wait up to `seconds` for the first message,
@@ -361,9 +362,9 @@ class Trainers:
                     request.set_losses(index, arrays["losses"][0])
                 seconds = 0.0
         except ProcessEnded:
-            self._lose(helper)
+            self._remove(helper)
 
-    def _lose(self, helper: _Helper) -> None:
+    def _remove(self, helper: _Helper) -> None:
         """Remove a process that has ended; the points that it had wait again."""
         self._helpers.remove(helper)
         for number in sorted(helper.busy & set(self._sent)):

@@ -217,6 +217,7 @@ class TuningSpecification(ProblemSpecification):
 
     @model_validator(mode="after")
     def _protects_users(self) -> Self:
+        """Raise UserError for a table that names the person of each row, but no users: here a person must be a user."""
         if self.person is not None:
             raise UserError(
                 "It takes the mean over the rows of each, so that all of them are protected: in the library "
@@ -227,7 +228,7 @@ class TuningSpecification(ProblemSpecification):
 
     @property
     def used_features(self) -> np.ndarray:
-        """Indices of the features in use, of those of the data, ascending: all, or always the same `most_features`."""
+        """Indices of the features in use, ascending: all of the data, or `most_features` of them, always the same."""
         d = self.data.facts().d
         if d <= self.most_features:
             return np.arange(d)
@@ -272,7 +273,7 @@ class TuningSpecification(ProblemSpecification):
         """Load the data, and return the problem; it trains models when losses are needed."""
 
     def memory(self, facts: Facts) -> Memory:
-        # Of all users, at one point. The factors are measured.
+        # The gradients of all users at one point. All factors are measured.
         gradients = 16.0 * facts.n * facts.d if TuningFacts.of(facts).has_gradients else 0.0
         return Memory(table=14.0 * facts.n * facts.d + gradients, replicate=16.0 * facts.n)
 
@@ -459,7 +460,7 @@ class Evaluations:
     def _means(self, points: np.ndarray) -> np.ndarray:
         """Compute the means (R, k) of the users' losses, each clipped to [0, M], at points (R, k, d).
 
-        They are computed in parts of the k points. After each the run may be stopped, and `count` has grown.
+        They are computed in parts of the k points, with a checkpoint before each part.
         """
         means, n_points = np.empty(points.shape[:2]), points.shape[1]
         size = points_at_once(len(points), n_points, self.facts.n)
@@ -520,7 +521,7 @@ def replace_nonfinite(values: np.ndarray, instead: float) -> np.ndarray:
 
 def clipped_sum(rows: np.ndarray, clip: float) -> tuple[np.ndarray, int]:
     """Compute the sum (d,) of rows (n, d), of which those longer than `clip` are shortened to that length, and the
-    number of the latter.
+    number of shortened rows.
 
     Rows with an entry that is not finite are left out.
     """
@@ -528,8 +529,8 @@ def clipped_sum(rows: np.ndarray, clip: float) -> tuple[np.ndarray, int]:
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     unusual = np.flatnonzero(~np.isfinite(lengths))
     if unusual.size:
-        # An entry of these rows is not finite, or its square is not. What other rows add must not depend on this, not
-        # in the last bit; so only these are computed in another way.
+        # An entry of these rows is not finite, or its square is not. Only their lengths are computed in another way, so
+        # that the other rows add the same, to the last bit.
         rows = rows.copy()
         rows[unusual] = np.where(np.isfinite(rows[unusual]).all(axis=1)[:, None], rows[unusual], 0.0)
         largest = np.maximum(np.abs(rows[unusual]).max(axis=1), 1e-300)  # a row that is left out is 0 now

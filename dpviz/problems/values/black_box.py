@@ -4,7 +4,7 @@ and a bent valley."""
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -35,11 +35,6 @@ from dpviz.problems.values.value_problem import (
     ValueProblem,
 )
 from dpviz.specification import choice, number, switch
-
-
-def _rows(default: int) -> Any:
-    """Declare the number of rows of a problem whose data are drawn."""
-    return rows_field(default, 1000, 200_000)
 
 
 class Function(NamedTuple):
@@ -189,7 +184,7 @@ class TableModel(BlackBox):
         return self.data.facts().d + self.intercept
 
     def linear_score(self, x: np.ndarray) -> LinearScore | None:
-        """Return the function for rows that are not shortened; only with a user's `divisor` some may be."""
+        """Return the linear function of rows that are not shortened, as all are unless the user sets `divisor`."""
         facts = self.data.facts()
         low, high = np.array(facts.bounds).T
         divisor = math.sqrt(self.features) if self.divisor is None else self.divisor
@@ -276,7 +271,7 @@ class PhaseRetrieval(BlackBox):
 
     kind: ClassVar[str] = "problems.black_box.phase_retrieval"
     title: ClassVar[str] = "Phase retrieval"
-    rows: int = _rows(50_000)
+    rows: int = rows_field(50_000, 1000, 200_000)
     dimension: int = number(
         6, 2, 100, label="Parameters", symbol="d", scale="log", help="Each gets noise.", limits=(1, 100_000)
     )
@@ -311,7 +306,7 @@ class Votes(BlackBox):
 
     kind: ClassVar[str] = "problems.black_box.votes"
     title: ClassVar[str] = "Up-votes and down-votes"
-    rows: int = _rows(60_000)
+    rows: int = rows_field(60_000, 1000, 200_000)
     answer: Literal["rating", "vote"] = choice(
         "vote",
         label="Users give",
@@ -341,7 +336,7 @@ class BentValley(BlackBox):
 
     kind: ClassVar[str] = "problems.black_box.bent_valley"
     title: ClassVar[str] = "Bent valley (two parameters)"
-    rows: int = _rows(40_000)
+    rows: int = rows_field(40_000, 1000, 200_000)
     seed: int = seed_field()
 
     def function(self) -> Function:

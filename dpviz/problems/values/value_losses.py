@@ -141,7 +141,7 @@ class ValleyLoss(ValueLoss):
     count = 2
 
     def arguments(self, rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        shape = (len(vectors), rows.shape[1], *vectors.shape[1:])
+        shape = (len(vectors), rows.shape[1], *vectors.shape[1:])  # (R, b, 2, e): the same vectors for every row
         return np.broadcast_to(vectors[:, None], shape)
 
     def values(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Problems F(x) = (1/n) Σ f(x, zᵢ) of which algorithms use values f(x, z) only.
 
 Queries estimate gradients from differences of values at points around x, along random directions that are public. Each
-difference is clipped, so that one row's influence is bounded.
+difference is clipped, so that one row's influence is bounded. In the shapes, R is the number of replicates (simulated
+runs), R' the number of those that a query is for, and b that of the rows of a block.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ import numpy as np
 from dpviz.checkpoints import checkpoint
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.releases import Norm, Query
-from dpviz.problems.base import Facts, Metric, Problem, evaluated_in_slices
+from dpviz.problems.base import Facts, Metric, Problem, evaluate_in_slices
 from dpviz.problems.linear.linear_base import clip_finite
 from dpviz.problems.values.value_losses import ValueLoss
 
@@ -103,8 +104,8 @@ class Directions:
     sets, the bank is used again with another rotation.
 
     generators : R' public random streams, one for each replicate.
-    start : in [0, 1), determines the set of the first row, from the first possible one to the last; the same for all
-        replicates.
+    start : in [0, 1), the place in the bank of the set of the first row, from the first possible one (0) to the last.
+        It is drawn anew for each step, so that a row meets other sets in other steps.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class Directions:
         self._generators, self._start = generators, start
 
     @property
-    def spread(self) -> float:
+    def max_mean_length(self) -> float:
         """ς, the largest length that (1/m) Σ_j ε_j u_j can have for directions u_j of a set and numbers |ε_j| ≤ 1."""
         return max_mean_length(self.kind, self.count)
 
@@ -330,13 +331,12 @@ class ValueProblem(Problem):
             with np.errstate(invalid="ignore", over="ignore"):
                 differences = self._values(arguments + step, y) - self._values(arguments - step, y)
             differences[~np.isfinite(differences)] = 0.0
-            total += _clipped(differences / (2 * distance), clip).sum(axis=(0, 1))
+            total += _clip_in_place(differences / (2 * distance), clip).sum(axis=(0, 1))
         return Query((total / b)[:, None], 2 * clip / b, norm, batch)
 
     def subgradient(self, x: np.ndarray, batch: Batch, clip: float) -> Query:
         """Return the query of the mean of the rows' subgradients (R', d) at x (R', d), each clipped to length `clip`,
-        in ℓ2. It is for methods that may use more than values.
-        """
+        in ℓ2, for methods that may use more than values."""
         x, total, b = clip_finite(x), np.zeros(x.shape), self._batch_size(batch)
         for rows in self._blocks(b, x.size * self.loss.count):
             a, y = self._batch_rows(batch, rows)
@@ -355,7 +355,7 @@ class ValueProblem(Problem):
         times `max_mean_length`, and changes by at most twice that if the row is replaced.
         """
         b = self._batch_size(batch)
-        return Query(total * (scale / b), 2 * scale * clips * directions.spread / b, "l2", batch)
+        return Query(total * (scale / b), 2 * scale * clips * directions.max_mean_length / b, "l2", batch)
 
     # ---------------------------------------------------------------------------------------------- sums of differences
 
@@ -375,7 +375,7 @@ class ValueProblem(Problem):
             for rows in self._blocks(part.stop - part.start, replicates * max(directions.count, d) * self.loss.count):
                 checkpoint()
                 a, y = self._batch_rows(batch, slice(part.start + rows.start, part.start + rows.stop))
-                differences = _clipped(self._differences(terms, a, y, sets[rows], rotations, radius), clips)
+                differences = _clip_in_place(self._differences(terms, a, y, sets[rows], rotations, radius), clips)
                 bank_total += differences.reshape(-1, replicates).T @ sets[rows].reshape(-1, d)
             total += np.matmul(rotations, bank_total[:, :, None])[:, :, 0] / directions.count
         return total
@@ -431,7 +431,7 @@ class ValueProblem(Problem):
         """
         # With `taken`, which marks the indices that count, batches differ in size.
         if batch.indices is None or batch.taken is not None or batch.indices.max(initial=0) >= self.facts.n:
-            raise ValueError("values are asked for on leaves of this table")
+            raise ValueError("values need a batch of as many indices of this table for every replicate")
         return batch.indices.shape[1]
 
     def _batch_rows(self, batch: Batch, rows: slice) -> tuple[np.ndarray, np.ndarray]:
@@ -442,7 +442,7 @@ class ValueProblem(Problem):
 
     @staticmethod
     def _blocks(count: int, per_row: int) -> Iterator[slice]:
-        """Yield 0..count in slices of rows, so small that `per_row` values for each are below BLOCK numbers."""
+        """Yield 0..count in slices of as many rows as have BLOCK values together, at `per_row` values for each."""
         size = max(1, BLOCK // max(1, per_row))
         return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
@@ -454,10 +454,10 @@ class ValueProblem(Problem):
         cost_factor = (1 + self.loss.count) / 2  # a loss with more arguments per row takes longer; an estimate
         seconds = n * cost_factor * (SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d)
         if not expensive:
-            return evaluated_in_slices(self._evaluate_cheap, output, seconds)
+            return evaluate_in_slices(self._evaluate_cheap, output, seconds)
         slope_seconds = SECONDS_PER_DIAGNOSED + 2 * SECONDS_PER_PRODUCT * d  # the products A_z x, and A_zᵀ w
         sample_seconds = 2 * min(d, MOST_SEEN) * SECONDS_PER_VALUE + POINTS * slope_seconds  # two values per direction
-        return evaluated_in_slices(self._evaluate, output, seconds + min(2 * HALF, n) * cost_factor * sample_seconds)
+        return evaluate_in_slices(self._evaluate, output, seconds + min(2 * HALF, n) * cost_factor * sample_seconds)
 
     def _evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Compute the objective F (R,) at the outputs {"x": (R, d)}, over all rows."""
@@ -556,8 +556,8 @@ class ValueProblem(Problem):
         (R,).
 
         The norm is an upper bound on Goldstein's ‖∇F(x)‖_r, the distance of 0 from the convex hull of these gradients.
-        Some rows of the sample choose a short combination, and the others measure its length, because it would appear
-        too short to the rows that chose it. The points are random, so that F has no kink there and its gradients exist.
+        Some rows of the sample choose a short combination, and the others measure its length, which would be too short
+        for the rows that chose it. The points are random, so that F has no kink there and its gradients exist.
 
         The standard error follows from the means of groups of rows. Both are NaN for functions that jump, of which
         Goldstein's gradients are not defined.
@@ -601,6 +601,6 @@ class ValueProblem(Problem):
         return self.loss.pull_back(a[None], weights.reshape(1, len(a), -1)).reshape(weights.shape[1], -1)
 
 
-def _clipped(values: np.ndarray, clips: np.ndarray | float) -> np.ndarray:
-    """Return values (b, m, R) clipped to ±clips (R,), in place."""
+def _clip_in_place(values: np.ndarray, clips: np.ndarray | float) -> np.ndarray:
+    """Clip values (b, m, R) to ±clips (R,), and return them."""
     return np.clip(values, -clips, clips, out=values)

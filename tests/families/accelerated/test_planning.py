@@ -366,7 +366,7 @@ def test_what_cannot_be_is_said_in_a_sentence() -> None:
 def test_the_release_of_the_smoothness_shares_no_noise_with_the_run() -> None:
     """If both drew the same standard number, their difference would be a noise-free function of the data."""
     problem = LogisticRegression(data=UniformLogistic(rows=1000, dimension=3))
-    exact = problem.build().curvature()
+    exact = problem.build().largest_eigenvalue()
     scale = float(exact.sensitivity) / 1.0
     margin = scale * math.log(1 / (2 * planning.UNDERESTIMATE))
     for seed in range(5):

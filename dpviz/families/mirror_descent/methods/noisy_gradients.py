@@ -355,7 +355,7 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         blocks = iter(mechanisms.blocks(plan.events[0], facts.n)) if isinstance(plan.events[0], Parallel) else None
         for t in range(1, plan.iterations + 1):
             batch = next(blocks) if blocks is not None else mechanisms.batch(plan.events[t - 1])
-            queries = problem.noisy_gradients(*strategies, batch)  # of both gradients, to which noise is to be added
+            queries = problem.gradient_queries(*strategies, batch)  # of both gradients, to which noise is to be added
             # With noise for a player that pays, and as it is for one whose gradient reads no data.
             g_x, g_y = (batch.gaussian(query) if pay else query.value for query, pay in zip(queries, pays, strict=True))
             steps = (plan.schedule["step_size_x"][t - 1], plan.schedule["step_size_y"][t - 1])
