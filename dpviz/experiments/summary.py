@@ -77,7 +77,7 @@ class Summary:
 
     @property
     def headline(self) -> Metric | None:
-        """The most telling metric of which lower is better, but for axes; else that of all; None without one."""
+        """The first metric of which lower is better and that is no axis, or else the first; None without metrics."""
         metrics = list(self.metrics.values())
         lower_is_better = [metric for metric in metrics if metric.better == "lower" and not metric.axis]
         candidates = lower_is_better or metrics
