@@ -489,8 +489,8 @@ def recorded_iterations(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
     """
     requested = np.empty(0, dtype=int) if plan.record_at is None else plan.record_at
     passes = int(plan.rows.sum() / plan.facts.n)
-    records = min(RECORDS, 1 + passes)
-    grid = np.union1d(recording_grid(plan.iterations, max(records - len(requested), LEAST_RECORDS)), requested)
+    n_regular = max(LEAST_RECORDS, min(RECORDS, 1 + passes) - len(requested))  # records besides the requested ones
+    grid = np.union1d(recording_grid(plan.iterations, n_regular), requested)
     if not plan.stops:
         indices = np.linspace(0, len(grid) - 1, EXPENSIVE).round().astype(int)
     else:  # a method that may stop after a few of its steps: dense at the start, ever sparser later
