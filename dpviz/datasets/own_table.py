@@ -78,7 +78,7 @@ class BoughtRanges:
         return BoughtRanges({**self.ranges, **more.ranges}, (*self.costs, *more.costs), columns, self.user)
 
     def __ror__(self, declared: Bounds) -> "BoughtRanges":
-        return self | declared
+        return self | declared  # declared ranges take precedence on either side
 
 
 @checked
@@ -215,7 +215,7 @@ def table(
         bounds = {name: bounds.ranges[name] for name in need_range if name in bounds.ranges}
     elif not isinstance(bounds, Mapping):
         bounds = dict.fromkeys(need_range, bounds)
-    limits.check_choice(frame, target, columns=features, numeric=(), bounds={})
+    limits.check_choice(frame, target, columns=features, numeric=(), bounds={})  # the ranges are checked next
     _check_ranges(need_range, bounds)
     declared: dict[str, Any] = {
         "target": target,
@@ -321,6 +321,7 @@ def _frame_of_arrays(x: Any, y: Any) -> "pd.DataFrame":
     """
     try:
         features, labels = (
+            # As objects, since whole numbers and truths have no NaN.
             np.ma.filled(part.astype(object), np.nan) if isinstance(part, np.ma.MaskedArray) else np.asarray(part)
             for part in (x, y)
         )
