@@ -205,7 +205,7 @@ def table(
     costs = bounds.costs if isinstance(bounds, BoughtRanges) else ()
     if isinstance(bounds, BoughtRanges):
         unit_column = user if person is None else person
-        # Where single rows are protected, any ranges will do: those that protect a user protect each row of it, too.
+        # Where single rows are protected, any ranges will do: to protect a user is to protect each of the user's rows.
         if unit_column is not None and bounds.user != unit_column:
             raise UserError(
                 f"Buy them for these people: dpviz.private_bounds(…, user={unit_column!r}).",

@@ -148,6 +148,7 @@ def user_numbers(column: "pd.Series") -> np.ndarray:
     """
     codes, names = encode_classes(column)
     number_by_code = np.empty(len(names) + 1, dtype=np.int64)
-    number_by_code[np.argsort(names, kind="stable")] = np.arange(len(names))
+    sorted_codes = np.argsort(names, kind="stable")  # in the order of their names
+    number_by_code[sorted_codes] = np.arange(len(names))
     number_by_code[-1] = len(names)  # code -1, a row without a name, takes this last entry
     return number_by_code[codes]

@@ -222,7 +222,7 @@ def _detect_decimal(cells: Sequence[str], separator: str) -> tuple[Literal[".", 
     for cell in cells:
         if "," not in cell and "." not in cell:
             continue
-        by_mark = {mark: plain_number(cell, decimal=mark) for mark in votes}  # "1.5" for 1,5 in any case
+        by_mark = {mark: plain_number(cell, decimal=mark) for mark in votes}  # for 1,5 "1.5" by both
         number = as_number(by_mark["."])
         if number != number:  # NaN: the cell is no number
             continue
