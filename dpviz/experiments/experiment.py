@@ -361,7 +361,7 @@ class Experiment(Displayed, Specification):
     def released_settings(self, arm: Arm) -> str:
         """Return all settings that an arm's releases depend on, as one text: algorithm, budget and problem.
 
-        The label and the number of replicates are no part of it. Together with the seed it determines the noise.
+        The text has neither the label nor the number of replicates. Together with the seed it determines the noise.
         """
         budget, problem = (arm.budget or self.budget).to_json(), self.problem.to_json()
         return "\n".join((arm.algorithm.released_settings(), budget, problem))
