@@ -34,7 +34,7 @@ def seed_field(default: int = 0) -> Any:
     return number(default, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
 
 
-class Declared(Protocol):
+class RowsFacts(Protocol):
     """The part of the public facts that every kind of data set has: its array has n rows and d columns."""
 
     @property
@@ -46,7 +46,7 @@ class Declared(Protocol):
         """Number of columns, or of strategies."""
 
 
-F = TypeVar("F", bound=Declared)  # the facts of one kind of data set
+F = TypeVar("F", bound=RowsFacts)  # the facts of one kind of data set
 Loaded = TypeVar("Loaded")  # the rows of one kind of data set, as `load` returns them
 
 
@@ -101,7 +101,7 @@ class RowsSpecification(Specification, Generic[F, Loaded]):
         facts, rows = self.facts(), self.raw_rows(tables)
         checkpoint()  # where a user may have stopped the computation
         try:
-            shapes = [np.shape(array) for array in rows]  # there may be none
+            shapes = [np.shape(array) for array in rows]  # may be empty, hence the slices below
             if shapes[:1] == [(facts.n, facts.d)] and set(shapes[1:]) <= {(facts.n,)}:
                 return self.enforced(facts, *rows)
             mistake = f"Its first arrays have the shapes {shapes[:4]}"
@@ -238,7 +238,7 @@ def check_features(n: int, bounds: Sequence[tuple[float, float]], names: Sequenc
 
 def is_range(low: float, high: float) -> bool:
     """Return true if [low, high] can be a declared range: both finite and within ±MAX_BOUND, and 1/MAX_BOUND apart at
-    least, so that no number overflows that is divided by the width."""
+    least, so that no number overflows when it is divided by the width."""
     low, high = float(low), float(high)  # a float32 cannot be compared with MAX_BOUND
     return -MAX_BOUND <= low <= MAX_BOUND and -MAX_BOUND <= high <= MAX_BOUND and high - low >= 1 / MAX_BOUND
 

@@ -157,7 +157,7 @@ class CategoricalBundled(CategoricalSpecification):
 
     def facts(self) -> CategoricalFacts:
         columns = [(name, categories) for name, _, _, categories in _INSURANCE]
-        return CategoricalFacts(20_190, (*columns, _HEALTH))
+        return CategoricalFacts(DECLARED["health_insurance"]["rows"], (*columns, _HEALTH))
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray]:
         """Return the codes (n, columns): each source column is cut into categories at its edges."""

@@ -63,9 +63,9 @@ class GroupedFacts:
 
     def __post_init__(self) -> None:
         check_features(self.n, self.bounds, self.names)
-        problem = mistake_of(self.groups, self.shares)
-        if problem:
-            raise ValueError(problem)
+        mistake = mistake_of(self.groups, self.shares)
+        if mistake:
+            raise ValueError(mistake)
 
     @property
     def d(self) -> int:

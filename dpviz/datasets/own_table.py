@@ -78,7 +78,7 @@ class BoughtRanges:
         return BoughtRanges({**self.ranges, **more.ranges}, (*self.costs, *more.costs), columns, self.user)
 
     def __ror__(self, declared: Bounds) -> "BoughtRanges":
-        return self | declared
+        return self | declared  # declared ranges take precedence on either side
 
 
 @checked
@@ -205,7 +205,7 @@ def table(
     costs = bounds.costs if isinstance(bounds, BoughtRanges) else ()
     if isinstance(bounds, BoughtRanges):
         unit_column = user if person is None else person
-        # Where single rows are protected, any ranges will do: those that protect a user protect each row of it, too.
+        # Where single rows are protected, any ranges will do: to protect a user is to protect each of the user's rows.
         if unit_column is not None and bounds.user != unit_column:
             raise UserError(
                 f"Buy them for these people: dpviz.private_bounds(…, user={unit_column!r}).",
@@ -215,7 +215,7 @@ def table(
         bounds = {name: bounds.ranges[name] for name in need_range if name in bounds.ranges}
     elif not isinstance(bounds, Mapping):
         bounds = dict.fromkeys(need_range, bounds)
-    limits.check_choice(frame, target, columns=features, numeric=(), bounds={})
+    limits.check_choice(frame, target, columns=features, numeric=(), bounds={})  # the ranges are checked next
     _check_ranges(need_range, bounds, number_target)
     declared: dict[str, Any] = {
         "target": target,
@@ -321,6 +321,7 @@ def _frame_of_arrays(x: Any, y: Any) -> "pd.DataFrame":
     """
     try:
         features, labels = (
+            # As objects, since whole numbers and truths have no NaN.
             np.ma.filled(part.astype(object), np.nan) if isinstance(part, np.ma.MaskedArray) else np.asarray(part)
             for part in (x, y)
         )

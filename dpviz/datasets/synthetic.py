@@ -378,9 +378,9 @@ class PaperLogistic(_Synthetic):
 class CorrelatedLogistic(_Synthetic):
     """Strongly correlated features: an ill-conditioned problem, on which momentum pays.
 
-    Every two features have correlation r: u_j = √r c + √(1 - r) e_j with standard normal c, e_j, cut at ±3. The
-    covariance has one eigenvalue 1 + (d - 1) r and d - 1 eigenvalues 1 - r. The label z of a row u is that of a
-    logistic model: P(z = 1) = σ(uᵀw), w = signal · N(0, I).
+    Every two features have correlation r: u_j = √r c + √(1 - r) e_j with standard normal c, e_j. The covariance has one
+    eigenvalue 1 + (d - 1) r and d - 1 eigenvalues 1 - r. The label z of a row u is that of a logistic model:
+    P(z = 1) = σ(uᵀw), w = signal · N(0, I). Features are cut at ±3, the declared range, after the labels are drawn.
     """
 
     kind: ClassVar[str] = "datasets.synthetic.correlated_logistic"
@@ -629,7 +629,10 @@ class ProcessDraws(_Synthetic):
         return _tuned_facts(self.rows, self.dimension, math.sqrt(3), (-10.0, 10.0))
 
     def draw_features(self) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
-        """Draw the features (n, d) and length-scales (d,); return them, and the generator for the draws that follow."""
+        """Draw features (n, d) and length-scales (d,), but not the process, which takes far longer.
+
+        Returns both, and the generator for the draws that follow.
+        """
         generator = np.random.default_rng(self.seed)
         features = math.sqrt(3) * generator.uniform(-1, 1, (self.rows, self.dimension))
         length_scales = np.exp(generator.uniform(math.log(1.5), math.log(12), self.dimension))

@@ -120,7 +120,8 @@ def prepare_users(
     """
     all_features = [*features, *options.get("categories", ())]
     check_id_column(frame, what="user", column=user, target=target, features=all_features)
-    # `prepare` checks and completes the declarations; the rows that it reads have no column of users yet.
+    # `prepare` checks and completes the declarations, here a dictionary of the fields of its specification; the rows
+    # that it reads have no column of users yet.
     declared = dict(prepare(frame, target, positive, features, bounds, **options).specification)
     del declared["n"]  # `prepare_upload` counts the rows again
     # The number of users is known only when the rows are read; until then the smallest valid one takes its place.
@@ -147,6 +148,7 @@ def user_numbers(column: "pd.Series") -> np.ndarray:
     """
     codes, names = encode_classes(column)
     number_by_code = np.empty(len(names) + 1, dtype=np.int64)
-    number_by_code[np.argsort(names, kind="stable")] = np.arange(len(names))
+    sorted_codes = np.argsort(names, kind="stable")  # in the order of their names
+    number_by_code[sorted_codes] = np.arange(len(names))
     number_by_code[-1] = len(names)  # code -1, a row without a name, takes this last entry
     return number_by_code[codes]

@@ -81,7 +81,7 @@ class Auditing(Specification):
         """Run the audit and yield a step after every block of runs.
 
         heartbeat : called with the latest step during a block; it may raise an exception to stop. tables : empty, since
-        an audit has its own data; the parameter is that of an experiment.
+        an audit has its own data; the method has this parameter as an experiment's `stream` has it.
         """
         assert not tables
         trace, start = Trace({ATTACK: _METRICS}), time.perf_counter()
@@ -94,7 +94,7 @@ class Auditing(Specification):
             if progress is None:
                 return
             n_runs = len(progress.present)  # scores of all runs on D so far, as many as on D'
-            snapshot = Snapshot(n_runs, {"runs": np.array([[n_runs]])})  # an output of shape (1, 1): one replicate
+            snapshot = Snapshot(n_runs, {"runs": np.array([[n_runs]])})  # the shape of the output says: one replicate
             padding = (0, BLOCK - (n_runs - done))  # to the runs of a full block: all records have the same shape
             series = zip(SCORES, (progress.present, progress.absent), strict=True)
             values = {name: np.pad(scores[done:], padding, constant_values=np.nan) for name, scores in series}
@@ -117,7 +117,8 @@ class Auditing(Specification):
         looks = tuple(Look(int(runs), int(hits), int(false), bound) for runs, hits, false, bound in columns.tolist())
         attack = None if np.isnan(threshold) else Attack(threshold, bool(reverse))
         implementation = _implementation(arm_trace.values[TESTED][records - 1])
-        return Progress(present, absent, self.audit.tuning, attack, looks, implementation)
+        tuning = self.audit.tuning  # number of the first runs, on which the attack is chosen
+        return Progress(present, absent, tuning, attack, looks, implementation)
 
 
 def case_named(family: str, name: str) -> Case:

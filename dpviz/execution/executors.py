@@ -220,7 +220,7 @@ class Slots:
 
     @property
     def pids(self) -> list[int]:
-        """Numbers by which the operating system names the worker processes."""
+        """Process numbers of the workers, by which a test can watch or kill one."""
         return [worker.pid for worker in self._workers]
 
     def close(self) -> None:
@@ -283,11 +283,11 @@ class SlotExecutor:
             while n_missing:
                 self.withdraw_if_stopped()
                 try:
-                    outcome = outcomes.get(timeout=POLL_INTERVAL)
+                    number, outcome = outcomes.get(timeout=POLL_INTERVAL)
                 except Empty:
                     continue
                 n_missing -= 1
-                yield outcome
+                yield number, outcome
         finally:
             self._queue.withdraw(self._visitor, self._task)
 

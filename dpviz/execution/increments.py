@@ -50,11 +50,11 @@ def outcome_from_bytes(message: bytes | bytearray) -> Outcome:
 class _Sent:
     """The part of one arm that was sent.
 
-    rows : number of records. output : the iteration of the arm's outputs that were sent last; -1 before any.
+    records : number of records. output_at : the iteration of the arm's outputs that were sent last; -1 before any.
     """
 
-    rows: int = 0
-    output: int = -1
+    records: int = 0
+    output_at: int = -1
 
 
 class Sender:
@@ -84,32 +84,32 @@ class Sender:
                     "currency": arm_trace.currency,
                     "condition": asdict(arm_trace.condition),
                 }
-            first = max(0, sent.rows - 1)  # the index of the first record of this increment
+            first = max(0, sent.records - 1)  # the index of the first record of this increment
             description["first"] = first
-            new_arrays = _rows(arm_trace, first)
+            new_arrays = _records(arm_trace, first)
             latest = arm_trace.iterations[-1] if arm_trace.iterations else -1
             size = sum(array.nbytes for array in arm_trace.output.values())  # of the outputs of the latest iteration
-            if last or (size <= SMALL and latest > sent.output):
+            if last or (size <= SMALL and latest > sent.output_at):
                 new_arrays |= {f"output/{name}": np.asarray(array) for name, array in arm_trace.output.items()}
-                sent.output = latest
-            sent.rows = len(arm_trace.iterations)
+                sent.output_at = latest
+            sent.records = len(arm_trace.iterations)
             arrays |= {f"{index}/{name}": array for name, array in new_arrays.items()}
             descriptions.append(description)
         return {"arm_traces": descriptions}, arrays
 
 
-def _rows(arm_trace: ArmTrace, first: int) -> dict[str, np.ndarray]:
+def _records(arm_trace: ArmTrace, first: int) -> dict[str, np.ndarray]:
     """Return the records of an arm from index `first` on, as one array per series."""
     arrays = {"iterations": np.array(arm_trace.iterations[first:], dtype=np.int64), "stopped_at": arm_trace.stopped_at}
     codes = [[_CODES[status] for status in statuses] for statuses in arm_trace.statuses[first:]]
     arrays["statuses"] = np.array(codes, dtype=np.uint8)
     for name in ("spent", "cloud"):
-        rows = getattr(arm_trace, name)
-        if rows:
-            arrays[name] = np.array(rows[first:])
+        records = getattr(arm_trace, name)
+        if records:
+            arrays[name] = np.array(records[first:])
     for kind, series in (("values", arm_trace.values), ("path", arm_trace.path)):
         # An empty array passes on the name of a path that is not kept, or of a metric without a record so far.
-        arrays |= {f"{kind}/{name}": np.array(rows[first:]) for name, rows in series.items()}
+        arrays |= {f"{kind}/{name}": np.array(records[first:]) for name, records in series.items()}
     return arrays
 
 
@@ -130,7 +130,7 @@ def add_increment(trace: Trace, header: Mapping[str, Any], arrays: Mapping[str, 
                 condition=Condition(tuple(description["condition"]["read"]), description["condition"]["seeded"]),
             )
         arm_trace, prefix = arm_traces[label], f"{index}/"
-        # Named as by `_rows`, and "output/…" for outputs. Copies: a view would keep the whole message in memory.
+        # Named as by `_records`, and "output/…" for outputs. Copies: a view would keep the whole message in memory.
         copies = {name.removeprefix(prefix): array.copy() for name, array in arrays.items() if name.startswith(prefix)}
         for name, array in copies.items():
             kind, _, key = name.partition("/")
@@ -149,6 +149,6 @@ def add_increment(trace: Trace, header: Mapping[str, Any], arrays: Mapping[str, 
         trace.arm_traces = arm_traces  # in one assignment: a reader sees none of the new arms or all
 
 
-def _put(series: list[Any], first: int, rows: Sequence[Any] | np.ndarray) -> None:
-    """Write rows into a list from index `first` on, over those that are there."""
-    series[first : first + len(rows)] = rows
+def _put(series: list[Any], first: int, records: Sequence[Any] | np.ndarray) -> None:
+    """Write records into a list from index `first` on, over those that are there."""
+    series[first : first + len(records)] = records

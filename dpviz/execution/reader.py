@@ -65,7 +65,7 @@ class Reader:
 
     @property
     def pids(self) -> list[int]:
-        """Numbers by which the operating system names the processes that have been started."""
+        """Process numbers of the children that have been started, by which a test can watch or kill one."""
         return [child.pid for child in self._children if child is not None]
 
     def detect(self, data: bytes, name: str, given: Reading | None = None) -> Detected:

@@ -58,9 +58,9 @@ class Job:
         self.progress = 0.0
         self.seconds = self.computing = 0.0
         # A sweep for which a visitor waits is shared point by point, by the store; other jobs are shared as a whole.
-        is_stored = isinstance(task, Sweep) and not later
-        is_shared = not is_stored and Cell(self.experiment, tables).repeatable
-        self.key = task.to_json() if is_shared else ""
+        is_shared_by_point = isinstance(task, Sweep) and not later
+        is_shared_whole = not is_shared_by_point and Cell(self.experiment, tables).repeatable
+        self.key = task.to_json() if is_shared_whole else ""
         self.slot_executor: SlotExecutor | None = None
         self._tables = tables
         self._begun: float | None = None  # time on the monotonic clock
@@ -104,7 +104,7 @@ class Job:
         If the job waits, its visitor keeps the turn in the queue for the next job.
         """
         self._stopping.set()
-        # While this job follows another one, it has the other's executor, which then removes nothing.
+        # While this job follows another one, it has the other's executor, which removes nothing unless that one stops.
         if self.slot_executor is not None:
             self.slot_executor.withdraw_if_stopped()
 

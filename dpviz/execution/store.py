@@ -161,7 +161,7 @@ def configured_store(setting: str = "") -> Store | None:
         return None
     try:
         return Store(Path(setting).expanduser() if setting else _cache_folder() / "cells")
-    except RuntimeError:  # a user without an entry, as in some containers
+    except RuntimeError:  # the user has no home folder, as in some containers
         return None
 
 

@@ -20,7 +20,7 @@ from dpviz.numbers import rounded_up, short, short_up
 from dpviz.privacy.budgets import Budget, NoPrivacy
 from dpviz.specification import Control, Specification
 
-MOST_ROWS = 10_000.0  # the largest factor by which rows are multiplied in search of a smaller error
+MAX_GROWTH = 10_000.0  # the largest factor by which a number of the bound, such as rows, is multiplied
 MOST_NEEDED = 1e9  # rows; a search for a number of rows ends here
 _ACCURACY = 2e-4  # relative accuracy of a factor: three digits
 B = TypeVar("B", bound=Budget)
@@ -90,7 +90,7 @@ class Levers:
 
     budget : factor by which the budget's number (ε, ρ or μ) must grow, within the declared range.
     controls : for each control in the bound's `levers`, new value / present value. A value that must grow may grow
-        MOST_ROWS times, past the end of its slider; one that must fall stays within its declared range.
+        MAX_GROWTH times, past the end of its slider; one that must fall stays within its declared range.
     """
 
     target: float
@@ -216,7 +216,7 @@ def _lever(bound: ErrorBound, control: Control, budget: Budget, target: float) -
     def error(value: float) -> float:
         return bound.model_copy(update={control.name: value}).best(budget).bound
 
-    max_growth = MOST_ROWS if must_grow else present / control.low
+    max_growth = MAX_GROWTH if must_grow else present / control.low
     # The search may subtract the error without privacy only if the growth does not change that error: more rows do not,
     # but a value that falls may reduce it.
     floor_of = bound if must_grow else None

@@ -145,8 +145,9 @@ def table(experiments: Sequence[Experiment]) -> dict[str, tuple[str, ...]]:
     for label in labels:
         rounded_row = [tuple(settings.get(label, (NONE,))) for settings in rounded]
         exact_row = [tuple(settings.get(label, (NONE,))) for settings in exact]
-        if len({*exact_row} - {(NONE,)}) > 1:
-            row = rounded_row if len({*rounded_row}) == len({*exact_row}) else exact_row
+        if len({*exact_row} - {(NONE,)}) > 1:  # the experiments that have the setting differ in it
+            is_hidden_by_rounding = len({*rounded_row}) < len({*exact_row})
+            row = exact_row if is_hidden_by_rounding else rounded_row
             result[label] = tuple(" / ".join(map(_beginning, texts)) for texts in row)
     return result
 

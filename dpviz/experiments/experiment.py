@@ -94,8 +94,8 @@ class Planned:
     def ready(self) -> "Experiment":
         """Return the experiment with the arms that have a plan.
 
-        Raises the first of the errors in `refused` if no arm has a plan, or if arms were refused and all others run
-        without privacy.
+        Raises the first of the errors in `refused` if no arm has a plan, or if arms were refused and only references
+        remain, which have nothing to be compared with.
         """
         has_private_arm = any(plan.private for plan in self.plans.values())
         if self.experiment is None or (self.refused and not has_private_arm):
@@ -187,8 +187,8 @@ class Experiment(Displayed, Specification):
         """Set the defaults of seed and replicates that depend on the data: public data get a seed; others get neither
         a seed nor further replicates unless these were stated."""
         public, stated_fields = self.problem.public, self.model_fields_set
-        if public and self.seed is None:  # also where None was stated
-            object.__setattr__(self, "seed", 0)  # frozen, but not finished before its validators
+        if public and self.seed is None:  # also where None was stated, so that every run on public data is repeatable
+            object.__setattr__(self, "seed", 0)  # as a frozen model refuses plain assignments
         if not public and "seed" not in stated_fields:
             object.__setattr__(self, "seed", None)
         if not public and "replicates" not in stated_fields:
@@ -301,7 +301,7 @@ class Experiment(Displayed, Specification):
         for name, part in vars(self.problem).items():
             classes = [*classes_in(part)]
             if name == "data" and isinstance(part, RowsSpecification):
-                classes.pop(0)  # of the data set itself, the only place where rows may be
+                classes.pop(0)  # the class of the data set itself, the only place where rows may be
             if any(issubclass(cls, RowsSpecification) and cls.public is not True for cls in classes):
                 raise UserError(
                     "Declare them by the field `data`, as one data set that holds no other: it alone says whether rows "
@@ -320,8 +320,9 @@ class Experiment(Displayed, Specification):
                     f"{short_up(cost, 4)}. A plan may spend `budget.left(facts.released)`, an ε, ρ or μ².",
                     title=f"The plan of {arm.label} does not keep its budget",
                 )
-            allowed = plan.terms.allowed.values() if isinstance(plan.terms, Filter) else plan.events
-            if relation(allowed) not in (None, facts.relation):
+            # Under a filter, the method chooses among the allowed events during the run.
+            possible_events = plan.terms.allowed.values() if isinstance(plan.terms, Filter) else plan.events
+            if relation(possible_events) not in (None, facts.relation):
                 raise UserError(
                     "They hold if a row is added or removed, and this guarantee is for one that is replaced. Draw "
                     "batches without replacement.",
@@ -360,7 +361,7 @@ class Experiment(Displayed, Specification):
     def released_settings(self, arm: Arm) -> str:
         """Return all settings that an arm's releases depend on, as one text: algorithm, budget and problem.
 
-        The label and the number of replicates are no part of it. Together with the seed it determines the noise.
+        The text has neither the label nor the number of replicates. Together with the seed it determines the noise.
         """
         budget, problem = (arm.budget or self.budget).to_json(), self.problem.to_json()
         return "\n".join((arm.algorithm.released_settings(), budget, problem))
@@ -488,8 +489,8 @@ def recorded_iterations(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
     """
     requested = np.empty(0, dtype=int) if plan.record_at is None else plan.record_at
     passes = int(plan.rows.sum() / plan.facts.n)
-    records = min(RECORDS, 1 + passes)
-    grid = np.union1d(recording_grid(plan.iterations, max(records - len(requested), LEAST_RECORDS)), requested)
+    n_regular = max(LEAST_RECORDS, min(RECORDS, 1 + passes) - len(requested))  # records besides the requested ones
+    grid = np.union1d(recording_grid(plan.iterations, n_regular), requested)
     if not plan.stops:
         indices = np.linspace(0, len(grid) - 1, EXPENSIVE).round().astype(int)
     else:  # a method that may stop after a few of its steps: dense at the start, ever sparser later
@@ -596,7 +597,7 @@ class _Run:
             self.finished = True
             return
         self.latest = snapshot
-        if snapshot.iteration > self.iteration:  # a method may yield the same one again inside a step
+        if snapshot.iteration > self.iteration:  # a method may yield the same iteration again inside a step
             self.iteration, self._is_recorded = snapshot.iteration, False
             self._arm_trace.update_stops(snapshot)  # which replicates have stopped
             if snapshot.iteration in self._grid:
@@ -661,7 +662,8 @@ class _Run:
         earlier = accountants.total(self.plan.statement.facts.released, currency) ** power
         # The ledger books what one row pays; all rows of a person pay `factor` times that, and at most what the plan
         # says.
-        factor = unit.cost(grouped(unit.event_of_cost(1.0), self._rows_per_person))  # of a release that costs a row 1
+        unit_release = unit.event_of_cost(1.0)
+        factor = unit.cost(grouped(unit_release, self._rows_per_person))
         charged = (earlier + (factor * self._mechanisms.spent(currency)) ** power) ** (1 / power)
         return np.minimum(charged, self._planned[-1]) if factor > 1 else np.asarray(charged)
 

@@ -236,8 +236,8 @@ class Plan(Displayed):
 
     @property
     def statement(self) -> "Plan":
-        """The plan as guarantees and displays of the privacy spent count it: the budget and the events of who is
-        protected, which is a person with all rows, or one row.
+        """The plan with the budget and the events of the unit of protection, a person with all rows or one row:
+        guarantees and displays of the privacy spent follow it.
 
         The fields of the plan itself are always those of one row, which noise, theory and ledger follow.
         """
@@ -332,8 +332,8 @@ class Plan(Displayed):
         if isinstance(self.terms, Filter) and self.worst_case is not None:
             # Costs to the power `unit.power` add up: 1 for ε and ρ, 2 for μ.
             unit, earlier_cost = UNITS[currency], accountants.total(earlier, currency)
-            # The worst case is in the filter's currency; each different amount but 0, which no event has, is converted
-            # to `currency` once.
+            # The worst case is in the filter's currency. Each distinct amount is converted to `currency` once; no event
+            # costs 0.
             amounts, indices = np.unique(self.worst_case, return_inverse=True)
             costs = np.array(
                 [unit.cost(_event_costing(self.terms, amount)) if amount else 0.0 for amount in amounts.tolist()]
@@ -387,7 +387,7 @@ def _of_person(event: Event, k: int, currency: Currency | None) -> Event | None:
     if not draws_batch(event) and not has_blocks(event):
         return grouped(event, k)
     if currency is None and not all(isinstance(inner, Gaussian) for inner in inner_events(event)):
-        return None  # a cost in μ would be larger than what the budget charges for it
+        return None  # its cost in μ exceeds what the budget charges; `for_people` then charges all events together
     unit = UNITS[currency or "mu"]
     cost = unit.cost(event)
     return grouped(unit.event_of_cost(cost), k) if cost < math.inf else None

@@ -65,9 +65,9 @@ def load(package: str) -> tuple[Preset, ...]:
 
     The file writes an experiment with the field names of its JSON, without the fields that have their default; the text
     "null" means None. An arm is a label, or a table with a label. Its algorithm has the settings of the table `methods`
-    under this label, unless it states a "kind"; in their place those of the experiment's table `settings`, as far as it
-    has these fields; in place of both those that the arm states. A family whose code computes `reported` leaves it out
-    of the file. Raises UserError where an experiment has a value out of its range.
+    under this label, unless the arm states a "kind". Values of the experiment's table `settings` take precedence over
+    these, for the fields that the algorithm has; what the arm states takes precedence over both. A family whose code
+    computes `reported` leaves it out of the file. Raises UserError where an experiment has a value out of its range.
     """
     file = resources.data(package, "presets.toml")
     experiments = {}

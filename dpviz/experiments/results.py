@@ -140,7 +140,7 @@ def budget_spent(plan: Plan, iteration: int) -> tuple[float, str]:
     """Return the privacy spent by a run up to this iteration, in its budget's currency, and that currency's symbol.
 
     Pure ε, ρ, μ and Rényi divergences are charged iteration by iteration. The ε of an (ε, δ) budget is that of
-    `epsilon_reading`; the bound of a budget on attacks is that of the whole plan at every iteration.
+    `epsilon_reading`; an attack bound is that of the whole plan at every iteration.
     """
     plan = plan.statement
     budget, charged = plan.budget, plan.charged(iteration)
@@ -227,7 +227,7 @@ def marked(table: "pd.DataFrame", trace: Trace) -> "pd.DataFrame":
     >>> dpviz.marked(dpviz.final_table(trace, experiment.plans()), trace).shape[0]
     1
     """
-    check_one_of("algorithm", map(str, table.columns), "column")
+    check_one_of("algorithm", map(str, table.columns), "column")  # raises UserError for any other table
     new_columns = {name: name + NOT_PRIVATE for name, column in columns(trace).items() if not column.released}
     new_labels = {label: label + NOT_PRIVATE for label, arm_trace in trace.arm_traces.items() if not arm_trace.private}
     result = table.rename(columns=new_columns)
@@ -454,7 +454,7 @@ def costs(plans: Mapping[str, Plan], labels: Collection[str], budget: Budget, re
     for count in sorted({1, repeats}):
         runs = [(plan, count) for plan in private]
         cost = composed_cost(runs, earlier, budget.currency, budget.own_delta(delta))
-        # Several runs of which only the (ε, δ) is known have an ε at the sum of all δ alone; without a δ a run adds 0.
+        # Where only the (ε, δ) of each run is known, no ε is proven at a δ below the sum of theirs (0 without a δ).
         sum_of_deltas = math.fsum(count * plan.budget.own_delta(0.0) for plan in private)
         if math.isinf(cost.epsilon) and cost.delta < sum_of_deltas < 1:
             cost = composed_cost(runs, earlier, budget.currency, sum_of_deltas)
@@ -483,8 +483,8 @@ def composed_cost(
     earlier_cost = accountants.total(earlier, "epsilon")
     # With several repeats there may be hundreds of runs, for which the accountant of privacy loss distributions ("pld")
     # needs much memory and is hardly tighter.
-    methods = [method for method in accountants.METHODS if max_repeats == 1 or method != "pld"]
-    epsilons = {method: earlier_cost + accountants.epsilon(events, delta, method) for method in methods}
+    candidates = [method for method in accountants.METHODS if max_repeats == 1 or method != "pld"]
+    epsilons = {method: earlier_cost + accountants.epsilon(events, delta, method) for method in candidates}
     best = min(epsilons, key=epsilons.__getitem__)
     return Cost(
         methods=len(runs),

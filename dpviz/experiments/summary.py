@@ -77,7 +77,7 @@ class Summary:
 
     @property
     def headline(self) -> Metric | None:
-        """The most telling metric of which lower is better, but for axes; else that of all; None without one."""
+        """The first metric of which lower is better and that is no axis, or else the first; None without metrics."""
         metrics = list(self.metrics.values())
         lower_is_better = [metric for metric in metrics if metric.better == "lower" and not metric.axis]
         candidates = lower_is_better or metrics
@@ -162,7 +162,8 @@ class HeadlineResult:
         # Imported here because it takes half a second, which only the first visitor whose run has ended should wait.
         from scipy.stats import mannwhitneyu
 
-        ends = [np.nan_to_num(self.runs[label], nan=np.inf) for label in (one, other)]  # no number: worse than any
+        worst = -np.inf if self.metric.better == "higher" else np.inf  # for a run without a number
+        ends = [np.nan_to_num(self.runs[label], nan=worst) for label in (one, other)]
         with np.errstate(invalid="ignore", divide="ignore"):
             p_value = mannwhitneyu(*ends).pvalue
         return not p_value < CHANCE  # also where it is nan, because all values are equal

@@ -227,7 +227,8 @@ class _Running:
             if self.trace is None or self._cell.keep == "all" or not isinstance(experiment, Experiment):
                 raise  # no data were loaded, the whole trace is wanted, or it is an audit, whose only arm is all of it
             if len(experiment.arms) == 1:  # there is no other arm to save
-                self.left_out[experiment.arms[0].label], self.trace = error.sentence, None
+                self.left_out[experiment.arms[0].label] = error.sentence
+                self.trace = None  # an arm that is left out has no records
                 return "done"
         complete = Trace({})  # for its records alone: a sweep reads nothing else of it
         for arm in experiment.arms:

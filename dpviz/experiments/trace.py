@@ -20,7 +20,7 @@ from dpviz.privacy.accounting.currencies import Currency
 from dpviz.problems.base import Condition, Metric, ProblemSpecification
 from dpviz.problems.model import Model
 
-ROWS = 2_000  # largest number of records of an arm
+CAPACITY = 2_000  # largest number of records of an arm
 PATH = 40_000  # number of entries of the largest output whose path is kept
 CLOUD = 100_000  # largest number of coordinates in the cloud of an arm: 250 records × 200 replicates × 2
 RECORDS, LEAST_RECORDS = 60, 20  # largest and smallest number of recorded iterations of a run, approximately
@@ -123,7 +123,7 @@ class ArmTrace:
         return self.privacy if metric.released else "not private"
 
     def released(self, metric: Metric) -> bool:
-        """Return whether a metric's values are private releases, or functions of such, on no condition."""
+        """Return whether a metric's values are releases, or functions of releases, that are private on no condition."""
         return self.privacy_of_metric(metric) == "private"
 
     def without_diagnostics(self) -> "ArmTrace":
@@ -147,7 +147,7 @@ class ArmTrace:
         )
 
     def last_record(self) -> "ArmTrace":
-        """Return the last record alone, without outputs.
+        """Return the last record alone, without outputs, which is enough for a sweep.
 
         The value of a metric is the last one of each replicate that is a number, which may be from an earlier record.
         """
@@ -178,7 +178,7 @@ class ArmTrace:
         spent: np.ndarray | None = None,
         points: np.ndarray | None = None,
     ) -> None:
-        """Record one iteration; beyond `ROWS` records, do nothing.
+        """Record one iteration; do nothing beyond `CAPACITY` records, or for an iteration before the last one.
 
         The iteration number is appended last, so that a reader in another thread, who reads as many records as there
         are iteration numbers, finds all of them complete.
@@ -195,7 +195,7 @@ class ArmTrace:
             for name, value in diagnostics.items():
                 self.values[name][-1] = np.array(value, dtype=float)
             return
-        if len(self.iterations) >= ROWS or snapshot.iteration < last_iteration:
+        if len(self.iterations) >= CAPACITY or snapshot.iteration < last_iteration:
             return
         not_computed = {metric.name: np.full(snapshot.replicates, np.nan) for metric in self.metrics}
         for name, value in {**not_computed, **snapshot.released, **diagnostics}.items():
@@ -302,7 +302,7 @@ class Trace(Displayed):
         return trace
 
     def last_records(self) -> "Trace":
-        """Return a trace with the last record of every arm alone, without outputs."""
+        """Return a trace with the `last_record` of every arm."""
         return self._with_records({label: arm_trace.last_record() for label, arm_trace in self.arm_traces.items()})
 
     @checked
@@ -380,7 +380,7 @@ class Trace(Displayed):
             for arm_trace in self.arm_traces.values():
                 values = arm_trace.last(name)
                 if len(values):
-                    return guess, float(values[0])
+                    return guess, float(values[0])  # the same for all replicates
         return None
 
     @checked

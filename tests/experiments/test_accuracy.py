@@ -7,7 +7,7 @@ import pytest
 
 from dpviz import specification
 from dpviz.errors import UserError
-from dpviz.experiments.accuracy import MOST_ROWS, BestBound, ErrorBound, levers, required_budget
+from dpviz.experiments.accuracy import MAX_GROWTH, BestBound, ErrorBound, levers, required_budget
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.specification import number
 from tests.pairs import all_pairs
@@ -105,7 +105,7 @@ def test_levers_that_do_not_reach_are_none() -> None:
     assert found.controls["rows"] == pytest.approx(4.0, rel=1e-3)
     assert levers(steep, NoPrivacy()).budget is None
     slow = levers(PowerLaw(power=0.1, dimension=2), PureDP(epsilon=50.0), 0.3)
-    assert MOST_ROWS < 0.3**-10 and slow.controls["rows"] is None
+    assert MAX_GROWTH < 0.3**-10 and slow.controls["rows"] is None
 
 
 def test_levers_of_mu_count_in_mu() -> None:

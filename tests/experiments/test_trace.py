@@ -7,7 +7,7 @@ import pytest
 
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Snapshot
-from dpviz.experiments.trace import ROWS, ArmTrace, Trace, recording_grid
+from dpviz.experiments.trace import CAPACITY, ArmTrace, Trace, recording_grid
 from dpviz.problems.base import Metric
 
 GAP, SPENT = Metric("objective_gap", "Gap", scale="log"), Metric("rho_spent", "ρ", released=True)
@@ -83,9 +83,9 @@ def test_an_iteration_is_recorded_once_and_never_backwards() -> None:
 
 def test_a_lane_does_not_grow_without_limit() -> None:
     lane = ArmTrace((GAP,))
-    for t in range(ROWS + 50):
+    for t in range(CAPACITY + 50):
         lane.append(snapshot(t, 1), {"objective_gap": np.zeros(1)}, 0.0)
-    assert len(lane.iterations) == ROWS == len(lane.values["objective_gap"])
+    assert len(lane.iterations) == CAPACITY == len(lane.values["objective_gap"])
 
 
 def test_status_is_one_word_per_replicate() -> None:

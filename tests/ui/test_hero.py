@@ -117,5 +117,8 @@ def test_two_methods_that_are_alike_are_told_apart_once_in_twenty_times() -> Non
     assert not HeadlineResult(GAP, "A", 0.1, 1.0, (), None, runs=lost).may_be_chance("A", "B"), (
         "who diverged ended highest"
     )
+    accuracy = Metric("accuracy", "Accuracy", better="higher")
+    lost = {"A": np.ones(5), "B": np.array([np.nan, np.nan, np.nan, 0.5, 0.5])}
+    assert not HeadlineResult(accuracy, "A", 1.0, 0.0, (), None, runs=lost).may_be_chance("A", "B")
     same = {"A": np.zeros(5), "B": np.zeros(5)}
     assert HeadlineResult(GAP, "A", 0.1, 1.0, (), None, runs=same).may_be_chance("A", "B")

@@ -81,9 +81,9 @@ def to_plain_array(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
 def _check_times(array: "pyarrow.Array", name: str) -> None:
     """Raise UserError for dates outside the years 0 to 9999, and times of day beyond 24 hours: they have no text."""
     kind = array.type
-    # The array holds ticks, whole numbers of a unit: of dates since 1970, of a time of day since midnight. They must be
-    # at least that of the first valid day, and below that of the day after the last. NumPy counts from 1970, too,
-    # so that a time of day is one on the first day of 1970.
+    # The array holds ticks, whole numbers of a unit: of dates since 1970, of a time of day since midnight. Each must be
+    # at least the tick of the first valid day, and below the tick of the day after the last. NumPy counts from 1970,
+    # too, so that a time of day is one on the first day of 1970.
     unit = "D" if types.is_date32(kind) else "ms" if types.is_date64(kind) else kind.unit
     first, end = ("1970-01-01", "1970-01-02") if types.is_time(kind) else ("0000-01-01", "10000-01-01")
     if unit == "ns" and not types.is_time(kind):  # such timestamps lie between the years 1677 and 2262
@@ -123,7 +123,7 @@ def _zone_is_known(kind: "pyarrow.DataType") -> bool:
         return True
     try:
         pd.DatetimeTZDtype(kind.unit, kind.tz)
-    except (TypeError, ValueError, LookupError, OSError):  # by the kind of the wrong name
+    except (TypeError, ValueError, LookupError, OSError):  # which of them depends on what is wrong with the name
         return False
     return True
 

@@ -134,7 +134,7 @@ def _detect_ends(data: bytes, reading: Reading, is_given: bool) -> tuple[Reading
     if reading.rows == "returns" or (is_given and reading.rows == "lines"):
         split_header(data, reading)  # raises UserError for a file that cannot be read so
         return reading, []
-    # Left are records that the user has chosen, and a text of which the unit is to be detected.
+    # Either the user has chosen records, or the unit of a row is to be detected.
     by_line, by_record = reading.replaced(rows="lines"), reading.replaced(rows="records")
     _, lines_as_rows = split_header(data, by_line)
     try:
@@ -222,7 +222,7 @@ def _detect_decimal(cells: Sequence[str], separator: str) -> tuple[Literal[".", 
     for cell in cells:
         if "," not in cell and "." not in cell:
             continue
-        by_mark = {mark: plain_number(cell, decimal=mark) for mark in votes}  # "1.5" for 1,5 in any case
+        by_mark = {mark: plain_number(cell, decimal=mark) for mark in votes}  # for 1,5 "1.5" by both
         number = as_number(by_mark["."])
         if number != number:  # NaN: the cell is no number
             continue

@@ -273,7 +273,7 @@ Declared = Sequence[str] | Bins  # of the categories of one column
 def category_lists(columns: Mapping[str, Declared]) -> tuple[Lists, Edges]:
     """Return the categories of every column, the last of them "other", and the edges of columns cut into ranges.
 
-    Numbers are compared as such: 1.0 is "1". Raises UserError for a list or edges that cannot be used.
+    Raises UserError for a list or edges that cannot be used, such as a list of both 1 and 1.0.
     """
     lists = tuple((name, (*_checked_categories(name, declared), OTHER)) for name, declared in columns.items())
     edges = tuple((name, declared.edges) for name, declared in columns.items() if isinstance(declared, Bins))

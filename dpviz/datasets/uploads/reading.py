@@ -130,16 +130,17 @@ def read_cells(texts: "pyarrow.Array", reading: Reading) -> "tuple[np.ndarray, p
     odd_values = np.append(np.where(is_exact.to_numpy(zero_copy_only=False), long_values, np.nan), np.nan)
     # Python reads the odd texts that could be numbers.
     is_unclear = compute.and_not(compute.match_substring_regex(odd.dictionary, _UNCLEAR), is_long)
-    numbers, labels = [np.empty(0)], [pyarrow.array([], pyarrow.large_string())]  # to join also without any part
+    unclear_values = [np.empty(0)]  # an empty part comes first, here and below, so that there is always one to join
+    unclear_labels = [pyarrow.array([], pyarrow.large_string())]
     for part in array_slices(odd.dictionary.filter(is_unclear)):
         results = [_read_cell(text, reading.decimal) for text in part.to_pylist()]
-        numbers.append(np.array([result if isinstance(result, float) else np.nan for result in results]))
+        unclear_values.append(np.array([result if isinstance(result, float) else np.nan for result in results]))
         part_labels = [None if isinstance(result, float) else result for result in results]
-        labels.append(pyarrow.array(part_labels, labels[0].type))
-    odd_values[:-1][is_unclear.to_numpy(zero_copy_only=False)] = np.concatenate(numbers)  # through a view
+        unclear_labels.append(pyarrow.array(part_labels, unclear_labels[0].type))
+    odd_values[:-1][is_unclear.to_numpy(zero_copy_only=False)] = np.concatenate(unclear_values)  # through a view
     codes = odd.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     odd_texts = compute.if_else(is_long, long_labels, odd.dictionary)
-    odd_texts = as_texts(compute.replace_with_mask(odd_texts, is_unclear, pyarrow.concat_arrays(labels)))
+    odd_texts = as_texts(compute.replace_with_mask(odd_texts, is_unclear, pyarrow.concat_arrays(unclear_labels)))
     return np.where(codes >= 0, odd_values[codes], values), odd_texts.take(odd.indices)
 
 

@@ -111,7 +111,7 @@ class Upload(Specification):
 
         With other people declared, other rows are used: the copy gets a new identity, unless `changes` has one.
 
-        Raises UserError for people whom releases by which declarations were bought do not protect.
+        Raises UserError if declarations were bought by releases that do not protect the new people.
         """
         people = {"person": self.person, "rows_per_person": self.rows_per_person}
         if any(changes.get(field, value) != value for field, value in people.items()):
@@ -122,13 +122,13 @@ class Upload(Specification):
         return copy
 
     def carrying(self, rows: "np.ndarray | TableFile") -> Self:
-        """Keep the rows with this object, for `carried`, as long as it lives; return the object."""
+        """Keep the rows as long as this object lives, so that a run finds them in `carried`; return the object."""
         _CARRIED[self] = rows
         return self
 
     @property
     def carried(self) -> Mapping[str, Any]:
-        """Its rows by identity, if `carrying` got them, for this object or an equal one that lives; else empty.
+        """The rows that `carrying` keeps for this object, or for an equal one that lives, by identity; else empty.
 
         Neither settings nor copies that are sent to another process have them.
         """
@@ -169,7 +169,8 @@ class Upload(Specification):
     def blocks(self, file: TableFile) -> Iterator[np.ndarray]:
         """Yield the array that `read` makes of a file, in blocks of rows in their order.
 
-        Raises UserError as `read` does, and at the end for another number of rows than n.
+        Raises UserError as `read` does, for a declared `person`, whose rows may be in any block, and at the end for
+        another number of rows than n.
         """
         if self.person is not None:
             raise too_big_for("people")
@@ -250,10 +251,10 @@ class UploadedTable(Upload, DatasetSpecification):
         of_categories = [f"{name} with {len(texts)} categories" for name, texts in self.categories]
         columns = _join_first([*range_phrases(self.names, self.bounds), *of_categories])
         if self.target_range is None:
-            target = f'positive "{self.positive}"'
+            values = f'positive "{self.positive}"'
         else:
-            target = "in [{:g}, {:g}]".format(*self.target_range)
-        text = f"{columns}; target {self.target}, {target}"
+            values = "in [{:g}, {:g}]".format(*self.target_range)
+        text = f"{columns}; target {self.target}, {values}"
         return f"{text}; rows with missing values are left out" if self.missing == "drop" else text
 
     def facts(self) -> DatasetFacts:
@@ -428,11 +429,11 @@ def read_rows(
     return RowsRead(table, is_kept, tuple(notes), without_number=tuple(empty_names))
 
 
-def _target_notes(labels: np.ndarray, missing: int, target: str, positive: str) -> list[str]:
-    """Return notes about labels ±1: that `missing` of them were missing cells, and that all are equal."""
+def _target_notes(labels: np.ndarray, negative_by_default: int, target: str, positive: str) -> list[str]:
+    """Return notes about labels ±1: that `negative_by_default` of them were missing cells, and that all are equal."""
     notes = []
-    if missing:
-        notes.append(f"rows without a target, which count as the negative class: {missing:,}")
+    if negative_by_default:
+        notes.append(f"rows without a target, which count as the negative class: {negative_by_default:,}")
     if labels.size and abs(labels.sum()) == labels.size:  # all are +1, or all -1
         count = "every row" if labels[0] > 0 else "no row"
         notes.append(
@@ -448,7 +449,7 @@ def _join_first(phrases: Sequence[str]) -> str:
 
 
 def range_phrases(names: Sequence[str], bounds: Sequence[tuple[float, float]]) -> list[str]:
-    """Return each column with its range, as text."""
+    """Return each column with its range, as text; `class_label` writes 5.0 as "5"."""
     return [
         f"{name} in [{parsing.class_label(low)}, {parsing.class_label(high)}]"
         for name, (low, high) in zip(names, bounds, strict=True)
@@ -493,7 +494,7 @@ def check_same_people(old: str | None, new: str | None) -> None:
 
 
 def too_big_for(what: str) -> UserError:
-    """Return the error for a file that is read in blocks, where `what` is declared of it that needs the whole."""
+    """Return the error for a file that is read in blocks, although its declarations of `what` need the whole file."""
     return UserError(
         f"With {what} a file is read as a whole: at most 50 MB, and a million rows.", title="This file is too big"
     )
