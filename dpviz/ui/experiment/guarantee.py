@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import streamlit as st
@@ -147,7 +148,13 @@ def delta(panel: Panel, budget: Settings[Budget], under_pure: bool = False) -> f
     return min(max(value or control.default, control.low), control.high)  # an empty input has no value
 
 
-Card = tuple[str, str, str, str]  # of a number in a frame: its name, its value, the line below, and the help
+class Card(NamedTuple):
+    """A number in a frame: its name, its value, the line below, and the help."""
+
+    name: str
+    value: str
+    below: str
+    help: str
 
 
 def noise_card(label: str, plan: Plan) -> Card:
@@ -161,8 +168,8 @@ def noise_card(label: str, plan: Plan) -> Card:
         added = scale[scale > 0]
         if added.size:
             help = f"Scale of the noise that is added to each coordinate of the {name}."
-            return f"{title}, first → last step", first_to_last(added), below, help
-    return "Noise", "none", below, "This method adds no noise: what is random is which answers it selects."
+            return Card(f"{title}, first → last step", first_to_last(added), below, help)
+    return Card("Noise", "none", below, "This method adds no noise: what is random is which answers it selects.")
 
 
 def first_to_last(values: np.ndarray) -> str:
@@ -181,7 +188,7 @@ def show_sentence(experiment: Experiment, plans: Mapping[str, Plan], key: str) -
 
     While a slider is dragged, the browser replaces the line in this container by that of the slider's position.
     """
-    subject, _, promise = in_words(experiment, plans).partition(": ")
+    subject, _, promise = in_words(experiment, plans).partition(": ")  # to draw the subject in bold
     with st.container(key=key, width="content"):
         st.markdown(f"**{subject}:** {escape_sentence(promise)}", width="content")
     if experiment.condition:
@@ -206,14 +213,14 @@ def show_cards(
     budget_notes = [budget.name, "one person" if experiment.problem.person else unit]  # short, for a telephone
     if rests_on:
         budget_notes.append(experiment.privacy.removeprefix("private "))  # such as "if known beforehand"
-    cards: tuple[Card, ...] = (
-        (
+    cards = (
+        Card(
             "Budget of each method",
             budget.describe(),
             ", ".join(budget_notes),
             f"The whole run of each method meets this guarantee{rests_on}; protected is {unit}.",
         ),
-        (
+        Card(
             f"Reading at δ = {short_up(delta)}",
             f"ε ≤ {short_up(epsilon.value)}",
             epsilon.who,
@@ -221,7 +228,7 @@ def show_cards(
             "Upper bounds.",
         ),
         noise(label, private_plans[label]),
-        (
+        Card(
             "Attack reading",
             f"≤ {_percent(detection.value)}",
             detection.who,
@@ -229,8 +236,8 @@ def show_cards(
         ),
     )
     row = st.container(horizontal=True, gap="small")
-    for name, value, below, help in cards:
-        row.metric(name, value, below, border=True, help=help, delta_color="off", delta_arrow="off")
+    for card in cards:
+        row.metric(card.name, card.value, card.below, border=True, help=card.help, delta_color="off", delta_arrow="off")
     reservation = [f"**All of this holds{rests_on}.**"] if rests_on else []
     sentences = [*reservation, consequence(detection, unit), currencies(by_label)]
     stopping = [label for label, plan in private_plans.items() if plan.stops]

@@ -163,5 +163,5 @@ class PrivateFact:
                 title=f"A release of {self.what} is not paid for",
             )
         if value is not None and self.about_of(value) not in (None, self.about):
-            this = self.what.removeprefix("the ")
-            st.warning(f"The data or the model changed after this {this} was computed. Compute it again.")
+            noun = self.what.removeprefix("the ")
+            st.warning(f"The data or the model changed after this {noun} was computed. Compute it again.")

@@ -195,7 +195,7 @@ def _curve(
         run.charts.clear()
     x_values, ceilings, title, axis_name = _horizontal_axis(run, trace, axis)
     overlays = options.overlays.get(overlay, {})
-    draw = partial(
+    make_figure = partial(
         run_figures.convergence,
         trace,
         metric.name,
@@ -206,13 +206,14 @@ def _curve(
         overlays=overlays,
         overlay_name=f"{overlay}{options.conditions.get(overlay, '')}",
     )
-    figure = draw(bands="panels" if every_band else "best")
+    figure = make_figure(bands="panels" if every_band else "best")
     remark = f" {options.remarks.get(overlay, '')}" if overlays else ""
     privacy = privacy_sentence(metric, trace, run.experiment)
     caption = f"{explain.spread_sentence(run.experiment.replicates)}{remark} {privacy}"
     alt = f"{metric.label} against {axis_name}, one line per method"
     read_from = provenance(trace.privacy_by_arm(metric).values())
-    chart = Chart(figure, metric.label, alt, caption, provenance=read_from, to_download=partial(draw, bands="all"))
+    all_bands = partial(make_figure, bands="all")
+    chart = Chart(figure, metric.label, alt, caption, provenance=read_from, to_download=all_bands)
     run.charts[key] = chart
     return chart
 
@@ -309,7 +310,7 @@ def show_final_numbers(run: Run, trace: Trace, delta: float) -> None:
         notes.append(f"**Not private**, because read off the raw data: {', '.join(raw_headings)}.")
     if any(not arm_trace.private for arm_trace in trace.arm_traces.values()):
         notes.append(explain.REFERENCES)
-    if notes:  # without any, no caption: that values are medians stands under the charts, too
+    if notes:  # without any, no caption: the captions of the charts also say that values are medians
         repeats = run.experiment.replicates
         st.caption(" ".join(["Of one run." if repeats == 1 else f"Medians of {repeats} runs.", *notes]))
 

@@ -163,7 +163,7 @@ class ZerothOrderPage(FamilyPage):
             "Scale of the noise on each coordinate of the gradient estimate (of DP-ZO: on the one slope), root mean "
             "square over the steps."
         )
-        return "Noise of a step", value, f"{label}, {plan.iterations:,} steps", help
+        return guarantee.Card("Noise of a step", value, f"{label}, {plan.iterations:,} steps", help)
 
     def draw_advice(self, view: PlanView) -> None:
         """Warn where steps are too few to reach the minimum; draw the advised method, with a button that applies it."""
@@ -396,6 +396,7 @@ def average_over_discs(objective: Ground, radius: float) -> Ground:
     angles = np.arange(BALL) * np.pi * (3 - np.sqrt(5))
     radii = np.sqrt((np.arange(BALL) + 0.5) / BALL)
     total = np.zeros_like(objective.values)
+    # `_shift` moves along the last axis, which is x; transposed, it is y.
     for length, angle in zip(radii.tolist(), angles.tolist(), strict=True):
         moved_along_x = _shift(padded, padding, x_cells * length * math.cos(angle))
         total += _shift(moved_along_x.T, padding, y_cells * length * math.sin(angle)).T
