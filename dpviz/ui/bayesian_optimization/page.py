@@ -216,7 +216,7 @@ class TuningPage(FamilyPage):
         if LOSS not in trace.metrics:
             return hero.curves(run, diagnostics, max_private=len(presets.METHODS))
         metric, axis_name = trace.metrics[LOSS], "trainings"
-        draw = partial(figures.by_trainings, is_finished=run.job.state == "done", height=hero.HEIGHT)
+        make_figure = partial(figures.by_trainings, is_finished=run.job.state == "done", height=hero.HEIGHT)
         styles = arm_styles(run.experiment.arms)
         if by_spent:
             unit = UNITS[run.currency].label
@@ -226,9 +226,9 @@ class TuningPage(FamilyPage):
                 for label, arm_trace in trace.arm_traces.items()
                 if arm_trace.private
             }
-            figure, note = draw(trace, LOSS, styles, spent, title)
+            figure, note = make_figure(trace, LOSS, styles, spent, title)
         else:
-            figure, note = draw(trace, LOSS, styles)
+            figure, note = make_figure(trace, LOSS, styles)
         privacy = results.privacy_sentence(metric, trace, run.experiment)
         caption = " ".join(filter(None, (explain.spread_sentence(run.experiment.replicates), note, privacy)))
         alt = f"{metric.label} against {axis_name}, one line per method"
