@@ -111,8 +111,7 @@ def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
     assert isinstance(problem, LinearModel)
     source, value, budget = fields.get("smoothness_source"), fields.get("smoothness"), draft.budget.build()
     file = None if problem.public else upload_file.known_as(panel.page)
-    about = problem.to_json()
-    fact = PrivateFact(panel, "smoothness", symbol="ε_L", what="L", about=about, file=file)
+    fact = PrivateFact(panel, "smoothness", symbol="ε_L", what="L", problem_json=problem.to_json(), file=file)
     if source == "estimated":
         fact.note_origin(value, cost=None)  # notes a value from a link as an estimate
         st.badge("estimated from the data: not private", icon=":material/visibility:", color="orange")

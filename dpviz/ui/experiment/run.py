@@ -171,7 +171,6 @@ class StartableExperiment(Startable):
 
     @property
     def work_ratio(self) -> float:
-        """The ratio of its work to the work of its first repeats, from whose time that of all follows; see `first`."""
         return self.experiment.replicates / FIRST_REPEATS
 
     @cached_property

@@ -119,7 +119,7 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
     problem = Settings(draft.cls, {**values, "gap": None, "gap_cost": None}).build()  # for which Γ is to be computed
     assert isinstance(problem, NonconvexModel)
     file_key = None if problem.public else file.known_as(panel.page)
-    fact = PrivateFact(panel, "gap", symbol="ε_Γ", what="the gap", about=problem.to_json(), file=file_key)
+    fact = PrivateFact(panel, "gap", symbol="ε_Γ", what="the gap", problem_json=problem.to_json(), file=file_key)
     if cost is not None:
         fact.note_origin(value, cost)  # notes a value from a link as a release
     # At the start 0 a release says nothing; and under pure ε there is no run, as these methods need Gaussian noise.

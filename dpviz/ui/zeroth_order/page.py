@@ -310,7 +310,7 @@ class ZerothOrderPage(FamilyPage):
             f"{results.heaviest(arm_trace.output['x'][0], names)}."
             for label, arm_trace in arm_traces.items()
         }
-        results.show_model(panel, run, sentences, model, meaning(problem))
+        results.show_model(panel, run, sentences, model, explain_prediction(problem))
 
     def draw_results(self, panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Charts:
         """Draw the length of the noisy gradients, the stationarity of the runs and, for a function of two parameters,
@@ -442,7 +442,7 @@ def _stationarity(panel: Panel, run: Run, trace: Trace, metric: str) -> Charts:
     return []
 
 
-def meaning(problem: TableModel) -> str:
+def explain_prediction(problem: TableModel) -> str:
     """Explain how to predict with the coefficients of a model, given how the problem scales inputs and target."""
     facts = problem.data.facts()
     divisor = math.sqrt(problem.features) if problem.divisor is None else problem.divisor
