@@ -196,23 +196,23 @@ def show_sentence(experiment: Experiment, plans: Mapping[str, Plan], key: str) -
 
 
 def show_cards(
-    experiment: Experiment, plans: Mapping[str, Plan], delta: float, noise: Callable[[str, Plan], Card] = noise_card
+    experiment: Experiment, plans: Mapping[str, Plan], delta: float, make_card: Callable[[str, Plan], Card] = noise_card
 ) -> None:
     """Draw four cards side by side: the budget, ε at `delta`, the noise of one method, and the attack reading.
 
     The readings are the largest over the private methods, so they hold for each. A caption below has them in sentences.
-    noise : returns the card of the noise, given the method that is shown.
+    make_card : returns the card of the noise, given the label and the plan of the method that is shown.
     """
     budget, unit, condition = experiment.budget, experiment.problem.unit, experiment.condition
     rests_on = f" {escape_sentence(str(condition))}" if condition else ""  # such as " if nobody learns the seed"
     private_plans = only_private(plans)
-    label = example_method(private_plans)
     by_label = {name: readings(plan, delta) for name, plan in private_plans.items()}
     epsilon, detection = worst(by_label, "epsilon_at_delta"), worst(by_label, "detection")
     accountant_names = ", ".join(dict.fromkeys(item.accountant for item in by_label.values()))
     budget_notes = [budget.name, "one person" if experiment.problem.person else unit]  # short, for a telephone
     if rests_on:
         budget_notes.append(experiment.privacy.removeprefix("private "))  # such as "if known beforehand"
+    label = example_method(private_plans)  # whose noise is shown
     cards = (
         Card(
             "Budget of each method",
@@ -227,7 +227,7 @@ def show_cards(
             f"{_range(epsilon, short_up)} Of each method by the tightest of our accountants: {accountant_names}. "
             "Upper bounds.",
         ),
-        noise(label, private_plans[label]),
+        make_card(label, private_plans[label]),
         Card(
             "Attack reading",
             f"≤ {_percent(detection.value)}",

@@ -522,7 +522,7 @@ class _Screen(PageBody):
             chart_note = "" if view is None else page.chart_note(view)
             if chart_note:
                 st.caption(chart_note)
-            story = st.container()  # for the preset's text, which speaks of the picture along the steps, or of the map
+            story = st.container()  # for the preset's text, drawn below if the chosen face is one that it speaks of
             has_comparison = self.preset is not None and self.preset.comparisons  # experiments to compare it with
             self.comparison_state = st.container() if has_comparison else None
             if self.uploaded:

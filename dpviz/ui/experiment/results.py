@@ -263,12 +263,6 @@ def show_final_numbers(run: Run, trace: Trace, delta: float) -> None:
     if numbers["currency"].iloc[0] == f"ε at δ = {short_up(delta, 4)}":
         columns.pop("epsilon_at_delta", None)
     headings = {name: _heading(name, column, numbers, delta) for name, column in columns.items()}
-    raw_headings = []  # of columns that no guarantee covers; a band, of two columns, has no heading of its own
-    for name, column in columns.items():
-        is_band = name.endswith(("_low", "_high"))
-        is_public_time = name == "seconds" and run.experiment.public  # else the time tells something about the rows
-        if not column.released and not is_band and not is_public_time:
-            raw_headings.append(headings[name])
     labels = dict(headings)
     if not run.experiment.public:  # a visitor may save the table, and then no badge is next to it
         numbers["algorithm"] = results.marked(numbers, trace)["algorithm"]  # names that end in " (not private)"
@@ -280,6 +274,12 @@ def show_final_numbers(run: Run, trace: Trace, delta: float) -> None:
             is_number = pd.api.types.is_numeric_dtype(view[labels[name]])  # numbers are aligned otherwise than texts
             kind = st.column_config.NumberColumn if is_number else st.column_config.TextColumn
             column_config[labels[name]] = kind(help=column.help or None)
+    raw_headings = []  # of columns that no guarantee covers; a band, of two columns, has no heading of its own
+    for name, column in columns.items():
+        is_band = name.endswith(("_low", "_high"))
+        is_public_time = name == "seconds" and run.experiment.public  # else the time tells something about the rows
+        if not column.released and not is_band and not is_public_time:
+            raw_headings.append(headings[name])
     with explain.heading("Final numbers"):
         if raw_headings or run.experiment.condition:  # of the guarantees, such as facts read from the data
             explain.privacy_badge("not private" if raw_headings else run.experiment.privacy)
