@@ -397,8 +397,8 @@ def _resumes(page: str, sweep: Sweep | None) -> bool:
     if run is None or run.job.active or run.job.task != sweep or run.job.result is None:
         return False
     store = runner().store
-    is_stored = store is not None and store.keeps(Cell(run.experiment))
-    return is_stored and 0 < run.job.result.finished < run.job.result.points
+    keeps_points = store is not None and store.keeps(Cell(run.experiment))  # a cell like those of the sweep
+    return keeps_points and 0 < run.job.result.finished < run.job.result.points
 
 
 def _visible(run: Run, result: SweepResult, diagnostics: bool) -> SweepResult:

@@ -557,9 +557,9 @@ def _paper_step(panel: Panel, view: PlanView) -> None:
     if not isinstance(budget, ApproximateDP) or not (facts.oscillation_x and facts.oscillation_y):
         st.info("The paper states its composition for (ε, δ) and two players who need data.")
         return
-    paper = sampling(view).replaced(accounting="paper", batching="single", parameters="own", relative_step=1.0)
+    paper_method = sampling(view).replaced(accounting="paper", batching="single", parameters="own", relative_step=1.0)
     with draw_errors():
-        plan = paper.plan(facts, budget)
+        plan = paper_method.plan(facts, budget)
         of_row = " of one row" if view.experiment.problem.rows_per_person > 1 else ""
         caption = (
             f"Single pass, T = {plan.iterations:,}, the paper's step τ = {short(plan.resolved['step_size_x'])} at δ = "

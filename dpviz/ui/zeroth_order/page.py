@@ -152,7 +152,8 @@ class ZerothOrderPage(FamilyPage):
         yield figures.bound_parts(forecast.bounds, forecast.facts, without=forecast.labels_without_bound)
         k = view.experiment.problem.rows_per_person  # a person with k rows has k times the μ of a row
         curves = {label: k * mu for label, mu in forecast.mu_of_first_steps.items()}
-        yield figures.privacy_of_first_steps(curves, view.styles, k * (forecast.mu or 0.0))  # None: without curves
+        # There are no curves if `mu` is None.
+        yield figures.privacy_of_first_steps(curves, view.styles, k * (forecast.mu or 0.0))
         yield page_plan.privacy_spent(view)
 
     def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
@@ -320,7 +321,8 @@ class ZerothOrderPage(FamilyPage):
             drawings = _norms(panel, run, trace)
         if not diagnostics:
             return drawings
-        for column, metric in zip((right, left), figures.STATIONARITY, strict=True):  # the left one has the lengths
+        # The right column first: the left one has the lengths already.
+        for column, metric in zip((right, left), figures.STATIONARITY, strict=True):
             with column:
                 drawings += _stationarity(panel, run, trace, metric)
         if self.has_map(run):
@@ -346,7 +348,7 @@ class ZerothOrderPage(FamilyPage):
                 clipped[label] = float(shares.mean()), float(masses.mean())
         if not clipped:
             return
-        label = max(clipped, key=clipped.__getitem__)  # by their shares of the differences, first of all
+        label = max(clipped, key=clipped.__getitem__)  # the largest share of the differences decides
         share, mass = clipped[label]
         explain.show_not_private(f"**Clipped**: {texts.clipping(share, mass, label)}")
         if mass > MUCH:
