@@ -8,7 +8,7 @@ from dpviz.execution.executors import CUT_OFF, SlotExecutor
 from dpviz.execution.runner import Job, State
 from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.problems.linear.linear_models import LogisticRegression
-from dpviz.ui.experiment.run import PATIENT, POLL, Run
+from dpviz.ui.experiment.run import MIN_INTERVAL, WAITING_INTERVALS, Run
 from tests.ui.test_show import TINY
 
 
@@ -81,18 +81,18 @@ def test_nothing_is_said_to_be_kept_of_a_run_that_left_the_line() -> None:
 def test_who_waits_long_is_looked_at_less_often_than_who_runs() -> None:
     job = Job(TINY, {})
     run = Run(job, {}, "accel", "Accelerated gradient")
-    assert not run.waits and run.poll_interval() == POLL
+    assert not run.waits and run.poll_interval() == MIN_INTERVAL
     job.slot_executor = Waits(0)
-    assert not run.waits and run.poll_interval() == POLL
+    assert not run.waits and run.poll_interval() == MIN_INTERVAL
     job.slot_executor = Waits(3)
     assert run.waits and run.poll_interval() == 3.0
     job.slot_executor = Waits(40)
-    assert run.poll_interval() == PATIENT[1]
+    assert run.poll_interval() == WAITING_INTERVALS[1]
     job.state = "running"
-    assert not run.waits and run.poll_interval() == run.poll_interval(took=0.01) == POLL
+    assert not run.waits and run.poll_interval() == run.poll_interval(took=0.01) == MIN_INTERVAL
 
 
 def test_a_busy_server_is_asked_less_often() -> None:
     """On one that needs 0.2 s for a look: as many looks as without others would take all of its time."""
     run = Run(Job(TINY, {}), {}, "accel", "Accelerated gradient")
-    assert POLL < run.poll_interval(took=0.2) < run.poll_interval(took=5.0) == PATIENT[0]
+    assert MIN_INTERVAL < run.poll_interval(took=0.2) < run.poll_interval(took=5.0) == WAITING_INTERVALS[0]

@@ -186,13 +186,13 @@ def test_what_a_released_model_predicts_is_what_is_said_of_it() -> None:
     upload = UploadedTable(identity="e" * 32, n=40, names=("a", "b"), **ranges)
     inputs = np.column_stack([2 * table[:, 0] - 1, (table[:, 1] - 20) / 10, np.ones(40)])
     linear = CappedRegression(data=upload, targets="unit", cap=2.0)
-    assert "all divided by 1.73205. The prediction is -2 + 4 × the output" in page.meaning(linear)
+    assert "all divided by 1.73205. The prediction is -2 + 4 × the output" in page.explain_prediction(linear)
     x = np.array([[0.3, -0.2, 0.5]])
     found = linear.build({"e" * 32: table}).evaluate({"x": x}, expensive=False)["objective"]
     errors = (table[:, 2] - (-2 + 4 * inputs @ x[0] / np.sqrt(3))) / 4
     assert found[0] == pytest.approx(np.abs(errors).mean(), rel=1e-9)
     network = ReluNetwork(data=upload, units=3, divisor=1.0)
-    said = page.meaning(network)
+    said = page.explain_prediction(network)
     assert "shortened to length 1" in said and "over units 1 to 2 less that over the others, divided by √3" in said
     assert "The prediction is 0 + 2 × the output" in said
     x = np.random.default_rng(1).standard_normal((1, 9))

@@ -126,10 +126,10 @@ def _certificate(panel: Panel, view: PlanView) -> None:
     st.session_state[panel.key("certified")] = constants
     certified = _certify(*constants)
     if certified is None:
+        max_momentum = max(0.0, 1 - step_size * smoothness / 2)  # found by trial: THEORY.md, section 5.5
         st.warning(
             f"At κ = {short(smoothness / strong_convexity)} and β = {short(momentum)} the matrix inequality has no "
-            f"solution at any rate below 1. For a large κ it needs about β ≤ "
-            f"{short_down(max(0.0, 1 - step_size * smoothness / 2))}.",
+            f"solution at any rate below 1. For a large κ it needs about β ≤ {short_down(max_momentum)}.",
             title="No worst-case certificate",
         )
     else:

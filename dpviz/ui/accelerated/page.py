@@ -111,8 +111,7 @@ def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
     assert isinstance(problem, LinearModel)
     source, value, budget = fields.get("smoothness_source"), fields.get("smoothness"), draft.budget.build()
     file = None if problem.public else upload_file.known_as(panel.page)
-    about = problem.to_json()
-    fact = PrivateFact(panel, "smoothness", symbol="ε_L", what="L", about=about, file=file)
+    fact = PrivateFact(panel, "smoothness", symbol="ε_L", what="L", problem_json=problem.to_json(), file=file)
     if source == "estimated":
         fact.note_origin(value, cost=None)  # notes a value from a link as an estimate
         st.badge("estimated from the data: not private", icon=":material/visibility:", color="orange")
@@ -129,7 +128,8 @@ def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
         source = fields["smoothness_source"]
     fact.say_error()
     is_counted = source == "released" and value is not None
-    computed_value = value if source in ("estimated", "released") else None  # which may be for another problem
+    computed_value = value if source in ("estimated", "released") else None
+    # It also warns of a value that was computed for another problem.
     fact.warn(is_counted, where="with L “Released privately”", value=computed_value)
     if fields and value is None:  # without fields, L follows from the ranges anyway
         st.caption("Until there is a value, the plan uses L from the ranges.")
@@ -485,12 +485,12 @@ def _schedule_sentences(view: PlanView) -> list[str]:
     sentences = []
     for label, comparison in comparisons.items():
         quantity = "expected end" if comparison.exact else f"error bound{_condition(view)}"
-        write = short if comparison.exact else short_up
+        rounded = short if comparison.exact else short_up  # a bound is rounded up
         subject = f"{label}, {quantity}" if len(comparisons) > 1 else quantity[0].upper() + quantity[1:]
         best = "optimal" if comparison.proven else "recommended"
         sentences.append(
-            f"{subject}: yours **{write(comparison.yours)}**, even {write(comparison.even)}, "
-            f"{best} {write(comparison.optimal)}."
+            f"{subject}: yours **{rounded(comparison.yours)}**, even {rounded(comparison.even)}, "
+            f"{best} {rounded(comparison.optimal)}."
         )
     return sentences
 
@@ -522,10 +522,10 @@ def warn_of_guesses(trace: Trace, problem: LinearModel) -> None:
     A model counts as better if its median over the runs exceeds the guess by more than a margin.
     """
     guesses = {name: trace.guess(name) for name in trace.metrics}
-    recorded = [(name, guess) for name, guess in guesses.items() if guess is not None]
+    recorded = [(name, *guess) for name, guess in guesses.items() if guess is not None]
     if not recorded:
         return
-    name, (guess_metric, guess_value) = recorded[0]  # a problem has one metric with a guess at most
+    name, guess_metric, guess_value = recorded[0]  # a problem has one metric with a guess at most
     is_share = guess_metric.better == "higher"
     sign = 1 if is_share else -1
     # The standard error of a share of n rows; for errors, which have no such law, a hundredth.

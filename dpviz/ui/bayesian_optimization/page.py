@@ -218,7 +218,7 @@ class TuningPage(FamilyPage):
             path = _path_chart(run, trace, (0, 1), height=hero.HEIGHT)
             return path or hero.curves(run, diagnostics, NOISY_NORM.name, max_private=len(presets.METHODS))
         metric, axis_name = trace.metrics[LOSS], "trainings"
-        draw = partial(figures.by_trainings, is_finished=run.job.state == "done", height=hero.HEIGHT)
+        make_figure = partial(figures.by_trainings, is_finished=run.job.state == "done", height=hero.HEIGHT)
         styles = arm_styles(run.experiment.arms)
         if by_spent:
             unit = UNITS[run.currency].label
@@ -228,9 +228,9 @@ class TuningPage(FamilyPage):
                 for label, arm_trace in trace.arm_traces.items()
                 if arm_trace.private
             }
-            figure, note = draw(trace, LOSS, styles, spent, title)
+            figure, note = make_figure(trace, LOSS, styles, spent, title)
         else:
-            figure, note = draw(trace, LOSS, styles)
+            figure, note = make_figure(trace, LOSS, styles)
         privacy = results.privacy_sentence(metric, trace, run.experiment)
         caption = " ".join(filter(None, (explain.spread_sentence(run.experiment.replicates), note, privacy)))
         alt = f"{metric.label} against {axis_name}, one line per method"

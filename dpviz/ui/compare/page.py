@@ -105,7 +105,7 @@ def _example(pages: Mapping[Entry, FamilyPage]) -> Sequence[_PinnedRun]:
     for pinned, (entry, page) in zip(pins.on_page(EXAMPLE), two_pages, strict=True):
         pinned_runs.append(_PinnedRun(pinned, entry, page, pinned.pin.name))
         if pinned.summary is None:
-            under_way += pins.compute_lines(panel, "Example", pinned, draw=page.picture, make_ready=page.ready)
+            under_way += pins.compute_lines(panel, "Example", pinned, make_chart=page.picture, make_ready=page.ready)
     rerun_when_ended("compare_example_look", under_way)
     return pinned_runs
 

@@ -194,8 +194,9 @@ def choose_settings(
         unconditional = [name for name in group.names if name not in group.only]
         names = settings_of_methods(catalogue, applicable_names(unconditional), methods)
         leading_names = [name for name in group.leads if name in names]
-        leading = dict(zip(leading_names, free_columns, strict=False))  # those without a column are drawn in the group
-        for name, column in leading.items():
+        # Those without a column are drawn in the group.
+        column_by_name = dict(zip(leading_names, free_columns, strict=False))
+        for name, column in column_by_name.items():
             owners = [label for label in methods if name in type(catalogue.methods[label]).model_fields]
             help = controls[name].help.strip()
             if len(owners) < len(methods):
@@ -203,10 +204,10 @@ def choose_settings(
             control = replace(controls[name], help=help)
             empty = BY_LABEL if name in catalogue.by_name else "by theory"  # says what determines a number left empty
             panel.add_lead(column, control, values, empty=empty)
-        names = [name for name in names if name not in leading]
-        if names:
+        names_in_group = [name for name in names if name not in column_by_name]
+        if names_in_group:
             with st.expander(group.title) if group.title else st.container():
-                values |= settings(panel, catalogue, names)
+                values |= settings(panel, catalogue, names_in_group)
                 conditional = [name for name, (other, value) in group.only.items() if values.get(other) == value]
                 single_values = [name for name in conditional if not controls[name].count]
                 values |= settings(panel, catalogue, settings_of_methods(catalogue, single_values, methods))
@@ -255,18 +256,18 @@ def budget(
     return Settings(cls, values)
 
 
-def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "methods") -> dict[str, Any]:
+def settings_of(experiment: Experiment, catalogue: Catalogue, methods_control: str = "methods") -> dict[str, Any]:
     """Return the values of the controls, by name, that rebuild an experiment's arms, budget, repeats and seed.
 
     This is the inverse of `methods`, `settings`, `budget` and `replicates_and_seed`.
 
-    name : name of the control of the methods. Raises ValueError for arms that these controls cannot express.
+    methods_control : name of the control of the methods. Raises ValueError for arms that these controls cannot express.
     """
     private = [arm for arm in experiment.arms if not arm.reference]
     labels = [arm.label for arm in private]
     if not catalogue.methods.keys() >= set(labels):
         raise ValueError(texts.UNEXPRESSED)
-    values: dict[str, Any] = {name: labels}
+    values: dict[str, Any] = {methods_control: labels}
     values["references"] = len(private) < len(experiment.arms)
     defaults: dict[str, Any] = {setting: control.default for setting, control in catalogue.controls().items()}
     defaults |= {setting: cls() for setting, cls in catalogue.nested().items()}

@@ -93,15 +93,15 @@ def along_budget(panel: Panel, page: Page, ready: StartableExperiment | None, ex
     """
     key = page.family + run_panel.ALONG
     wanted = None if experiment is None else budget_sweep(experiment)
-    # The run at the present budget, if it has ended and has the present settings.
-    last_ended = run_panel.finished_run(panel.page)
-    present_run = last_ended if last_ended is not None and run_panel.matches_job(ready, last_ended.job) else None
     sweep_run: Run | None = st.session_state.get(key)  # the last one
     is_wanted = False  # true if `sweep_run` is of the wanted sweep and was not stopped: else the sweep begins again
     if sweep_run is not None and sweep_run.job.task == wanted:
         is_wanted = sweep_run.job.state != "stopped"
     elif sweep_run is not None:
         sweep_run.job.stop()
+    # The run at the present budget, if it has ended and has the present settings.
+    last_ended = run_panel.finished_run(panel.page)
+    present_run = last_ended if last_ended is not None and run_panel.matches_job(ready, last_ended.job) else None
     has_newest_ended = present_run is not None and present_run is run_panel.newest_run(panel.page)
     may_start = has_newest_ended and ready is not None and not ready.too_much  # the memory of a run suffices
     if wanted is not None and may_start and not is_wanted:
@@ -118,9 +118,9 @@ def along_budget(panel: Panel, page: Page, ready: StartableExperiment | None, ex
             st.caption(texts.UNSET)
             return None
         job = None if sweep_run is None else sweep_run.job
-        # One that was stopped has no final values.
-        complete_run = present_run if present_run is not None and present_run.job.state == "done" else None
-        chart = _chart(panel, page, task, job, None if pale else complete_run, experiment)
+        # A run that was stopped has no final values, and a pale sweep is of other settings than the present run.
+        has_point = present_run is not None and present_run.job.state == "done" and not pale
+        chart = _chart(panel, page, task, job, present_run if has_point else None, experiment)
         charts.show_captioned(chart, panel.key("hero_budget"), pale, panel.page)
         return sweep_run.poll_interval() if sweep_run is not None and sweep_run.job.active else None
 
@@ -142,7 +142,7 @@ def budget_sweep(experiment: Experiment) -> Sweep | None:
     with suppress(UserError):
         budget = experiment.budget.replaced(**{control.name: control.default})
         template = experiment.replaced(arms=arms, replicates=repeats, budget=budget)
-        # The first of which less is better, and that is no horizontal axis of others, as a number of evaluations is.
+        # The first metric of which less is better, except those for horizontal axes, such as a number of evaluations.
         names = (name for name, metric in template.metrics().items() if metric.better == "lower" and not metric.axis)
         metric = next(names, "")  # with "" the sweep takes the first of all, or raises UserError if there is none
         return Sweep(template, fields=(f"budget.{control.name}",), values=_budgets(control), metric=metric)
@@ -177,9 +177,9 @@ def _chart(
     """
     metric, arms = sweep.experiment.metrics()[sweep.metric], sweep.experiment.arms
     control = _size_control(sweep.experiment)
-    result = (
-        SweepResult(arms, sweep.metric, sweep.points_per_data_set) if job is None or job.result is None else job.result
-    )
+    result = None if job is None else job.result
+    if result is None:
+        result = SweepResult(arms, sweep.metric, sweep.points_per_data_set)  # an empty one
     # A copy, as the present run is added to it; with all values, as the data are public.
     drawn_result = result.visible(diagnostics=True)
     drawn_result.metric = metric  # a result has none before its first point

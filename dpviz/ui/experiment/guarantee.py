@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import streamlit as st
@@ -147,7 +148,13 @@ def delta(panel: Panel, budget: Settings[Budget], under_pure: bool = False) -> f
     return min(max(value or control.default, control.low), control.high)  # an empty input has no value
 
 
-Card = tuple[str, str, str, str]  # of a number in a frame: its name, its value, the line below, and the help
+class Card(NamedTuple):
+    """A number in a frame: its name, its value, the line below, and the help."""
+
+    name: str
+    value: str
+    below: str
+    help: str
 
 
 def noise_card(label: str, plan: Plan) -> Card:
@@ -161,8 +168,8 @@ def noise_card(label: str, plan: Plan) -> Card:
         added = scale[scale > 0]
         if added.size:
             help = f"Scale of the noise that is added to each coordinate of the {name}."
-            return f"{title}, first → last step", first_to_last(added), below, help
-    return "Noise", "none", below, "This method adds no noise: what is random is which answers it selects."
+            return Card(f"{title}, first → last step", first_to_last(added), below, help)
+    return Card("Noise", "none", below, "This method adds no noise: what is random is which answers it selects.")
 
 
 def first_to_last(values: np.ndarray) -> str:
@@ -181,7 +188,7 @@ def show_sentence(experiment: Experiment, plans: Mapping[str, Plan], key: str) -
 
     While a slider is dragged, the browser replaces the line in this container by that of the slider's position.
     """
-    subject, _, promise = in_words(experiment, plans).partition(": ")
+    subject, _, promise = in_words(experiment, plans).partition(": ")  # to draw the subject in bold
     with st.container(key=key, width="content"):
         st.markdown(f"**{subject}:** {escape_sentence(promise)}", width="content")
     if experiment.condition:
@@ -189,39 +196,39 @@ def show_sentence(experiment: Experiment, plans: Mapping[str, Plan], key: str) -
 
 
 def show_cards(
-    experiment: Experiment, plans: Mapping[str, Plan], delta: float, noise: Callable[[str, Plan], Card] = noise_card
+    experiment: Experiment, plans: Mapping[str, Plan], delta: float, make_card: Callable[[str, Plan], Card] = noise_card
 ) -> None:
     """Draw four cards side by side: the budget, ε at `delta`, the noise of one method, and the attack reading.
 
     The readings are the largest over the private methods, so they hold for each. A caption below has them in sentences.
-    noise : returns the card of the noise, given the method that is shown.
+    make_card : returns the card of the noise, given the label and the plan of the method that is shown.
     """
     budget, unit, condition = experiment.budget, experiment.problem.unit, experiment.condition
     rests_on = f" {escape_sentence(str(condition))}" if condition else ""  # such as " if nobody learns the seed"
     private_plans = only_private(plans)
-    label = example_method(private_plans)
     by_label = {name: readings(plan, delta) for name, plan in private_plans.items()}
     epsilon, detection = worst(by_label, "epsilon_at_delta"), worst(by_label, "detection")
     accountant_names = ", ".join(dict.fromkeys(item.accountant for item in by_label.values()))
     budget_notes = [budget.name, "one person" if experiment.problem.person else unit]  # short, for a telephone
     if rests_on:
         budget_notes.append(experiment.privacy.removeprefix("private "))  # such as "if known beforehand"
-    cards: tuple[Card, ...] = (
-        (
+    label = example_method(private_plans)  # whose noise is shown
+    cards = (
+        Card(
             "Budget of each method",
             budget.describe(),
             ", ".join(budget_notes),
             f"The whole run of each method meets this guarantee{rests_on}; protected is {unit}.",
         ),
-        (
+        Card(
             f"Reading at δ = {short_up(delta)}",
             f"ε ≤ {short_up(epsilon.value)}",
             epsilon.who,
             f"{_range(epsilon, short_up)} Of each method by the tightest of our accountants: {accountant_names}. "
             "Upper bounds.",
         ),
-        noise(label, private_plans[label]),
-        (
+        make_card(label, private_plans[label]),
+        Card(
             "Attack reading",
             f"≤ {_percent(detection.value)}",
             detection.who,
@@ -229,8 +236,8 @@ def show_cards(
         ),
     )
     row = st.container(horizontal=True, gap="small")
-    for name, value, below, help in cards:
-        row.metric(name, value, below, border=True, help=help, delta_color="off", delta_arrow="off")
+    for card in cards:
+        row.metric(card.name, card.value, card.below, border=True, help=card.help, delta_color="off", delta_arrow="off")
     reservation = [f"**All of this holds{rests_on}.**"] if rests_on else []
     sentences = [*reservation, consequence(detection, unit), currencies(by_label)]
     stopping = [label for label, plan in private_plans.items() if plan.stops]

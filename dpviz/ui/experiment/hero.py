@@ -104,7 +104,7 @@ class _FilmMaker:
     def animation(self, plane: Plane, labels: Sequence[str]) -> Animation:
         """Return the animation of the repeats of the methods `labels` in a plane, all on the same axes."""
         recorded_steps = [steps for steps, _positions in map(self.trace.cloud, labels)]
-        steps = clouds.timeline(recorded_steps)  # some of them
+        steps = clouds.timeline(recorded_steps)  # as many of these as a film has
         walks = [self.walk(label, steps) for label in labels]
         x, y = clouds.axes_around(plane.titles, [walk.points for walk in walks], plane.corners)
         ground = self.page.ground(self.run, x, y)
@@ -128,7 +128,7 @@ class _FilmMaker:
         region = self.page.region(run, arm)
         if region is not None:
             each_step = np.arange(len(region[0]))  # 0..T; after step T, the ellipse stays
-            centres, half_axes = (clouds.values_at_steps(each_step, values, steps) for values in region)
+            centres, half_axes = (clouds.values_at_steps(each_step, of_each_step, steps) for of_each_step in region)
             region = centres, half_axes
         return Walk(
             label,
@@ -400,7 +400,7 @@ def _draw_number(panel: Panel, run: Run, active: bool, diagnostics: bool, make_n
         number_column, text_column = st.columns([3, 8], gap="small", vertical_alignment="center")
     headline = None if run.job.trace is None else make_number(run, run.job.trace.visible(diagnostics))
     is_on_file = not run.is_restorable
-    if is_on_file and diagnostics and not active and run.has_data:  # then its accuracy tells more
+    if is_on_file and diagnostics and not active and run.has_data:  # the accuracy, if known, tells more
         headline = _computed_once(panel.key("accuracy"), run, lambda: accuracy(run)) or headline
     if headline is not None:
         label = f"Old settings: {headline.label}" if pale else headline.label
@@ -454,7 +454,7 @@ def _change_sentence(panel: Panel, run: Run, headline: Headline) -> str:
     private_methods = [result.best, *(label for label, _ in result.others)]
     values = {label: result.runs[label] for label in private_methods}
     new = _End(run.experiment.replaced(replicates=1), (headline.label, headline.value), values)
-    # The session holds the end that was drawn last, and the last end before that with other settings.
+    # The session holds the end that was drawn last, and the last end with other settings than that, if any.
     last, old = st.session_state.get(panel.key("ended"), (new, new))
     if last.experiment != new.experiment:  # the settings have changed since
         old = last

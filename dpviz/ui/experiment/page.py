@@ -95,9 +95,9 @@ class FamilyPage:
         if not self.groups:
             declared_groups = resources.data(subclass_package, "groups.toml")["group"]
             self.groups = tuple(Group(**group) for group in declared_groups)
-        self.texts: Texts
         # Imported by name, since only the subclass knows its package.
-        self.texts, presets = (import_module(f"{self.package.__name__}.{name}") for name in ("texts", "presets"))
+        self.texts: Texts = import_module(f"{self.package.__name__}.texts")
+        presets = import_module(f"{self.package.__name__}.presets")
         default_methods = self.default_methods or tuple(presets.METHODS)
         self.catalogue = Catalogue(
             presets.METHODS, presets.arms, default_methods, by_name=self.by_name, full_names=self.full_names
@@ -253,11 +253,14 @@ class FamilyPage:
         return StartableExperiment(view.experiment, view.plans)
 
     def can_express(self, experiment: Experiment) -> bool:
-        """Return true if an experiment has a method of this page, and none of another family."""
+        """Return true if an experiment has a method of this page, and none of another family.
+
+        References need not be methods of the page.
+        """
         page_methods = {type(method) for method in self.catalogue.methods.values()}
         methods = {type(arm.algorithm) for arm in experiment.arms}
-        has_one = bool(methods & page_methods)
-        return has_one and set(map(_family_of, methods)) == set(map(_family_of, page_methods))
+        has_page_method = bool(methods & page_methods)
+        return has_page_method and set(map(_family_of, methods)) == set(map(_family_of, page_methods))
 
     def settings(self, experiment: Experiment) -> dict[str, Any]:
         """Return the values of the controls that rebuild an experiment, by name.
@@ -265,7 +268,7 @@ class FamilyPage:
         Raises ValueError for an experiment that the page cannot express.
         """
         offer = self.offer(type(experiment.problem))
-        values = controls.settings_of(experiment, self.catalogue, name=offer.name)  # all but those of the problem
+        values = controls.settings_of(experiment, self.catalogue, methods_control=offer.name)
         return values | self.problems.settings_of(experiment.problem)
 
     def settings_of(self, preset: Preset) -> Mapping[str, Any]:
@@ -417,10 +420,10 @@ class _Screen(PageBody):
                 plan.show_refusals(view.refused)
             if self.ready is not None:
                 run_panel.show_memory_error(self.ready)
-            pins.show(panel, page.title, self.experiment, draw=page.picture, make_ready=page.ready)
+            pins.show(panel, page.title, self.experiment, make_chart=page.picture, make_ready=page.ready)
             if self.preset is not None and self.comparison_state is not None:
                 with self.comparison_state:
-                    pins.compute_comparison(panel, page.title, self.preset, draw=page.picture, make_ready=page.ready)
+                    pins.compute_comparison(panel, page.title, self.preset, page.picture, make_ready=page.ready)
         _Sections(page, self, view).show()
         facts_read: Collection[str] = ()
         if self.experiment is not None and not self.experiment.public:
@@ -438,7 +441,7 @@ class _Screen(PageBody):
         self.draw_leads(all_read=sidebar.error is not None)
         self.experiment, self.full_experiment, self.packed_stops = None, None, ""
         with st.container(), draw_errors():
-            self.experiment = self.full_experiment = sidebar.experiment(panel)
+            self.experiment = self.full_experiment = sidebar.experiment(panel)  # until it is known which have a plan
             self.settings_id = plan.settings_id(self.experiment)
             self._pack_stops()
             view = None if self.experiment is None else page.view(self.experiment)
@@ -519,7 +522,7 @@ class _Screen(PageBody):
             chart_note = "" if view is None else page.chart_note(view)
             if chart_note:
                 st.caption(chart_note)
-            story = st.container()  # for the preset's text, which speaks of the picture along the steps, or of the map
+            story = st.container()  # for the preset's text, drawn below if the chosen face is one that it speaks of
             has_comparison = self.preset is not None and self.preset.comparisons  # experiments to compare it with
             self.comparison_state = st.container() if has_comparison else None
             if self.uploaded:
@@ -539,30 +542,28 @@ class _Screen(PageBody):
             # Only the face along the budget needs a sweep over budgets.
             run_panel.stop_other_sweeps(page.family if face == faces.BUDGET else "")
             is_further = face in further_faces
-            draw, other = self._drawing(face, ready)
-            if is_further:
-                draw = further_faces[face]
+            make_chart, other = (further_faces[face], None) if is_further else self._chart_and_face(face, ready)
             missing_parts = file.missing_parts() if self.uploaded else ()
             frame = hero.Frame(
                 ready, self.uploaded, page.title, missing_parts, leads, face, further=is_further, other=other
             )
-            draw_with_pins = pins.with_pins(panel, draw, self.preset)
-            hero.picture(panel, active, make_chart=draw_with_pins, make_number=page.headline, frame=frame)
+            chart_with_pins = pins.with_pins(panel, make_chart, self.preset)
+            hero.picture(panel, active, make_chart=chart_with_pins, make_number=page.headline, frame=frame)
         foot = st.container(key=panel.key("foot"), horizontal=True, vertical_alignment="center", gap="small")
         with foot:
             if view is not None:
                 guarantee.show_sentence(view.experiment, view.plans, panel.key("guarantee"))
-            pins.show_button(panel, draw, page.can_express)
+            pins.show_button(panel, make_chart, page.can_express)
             links.back_to_lesson()
         return foot
 
-    def _drawing(
+    def _chart_and_face(
         self, face: str, ready: StartableExperiment | None
     ) -> tuple[hero.MakeChart, Callable[[], hero.Face] | None]:
-        """Return two functions for the face with the title `face`, unless it is a family's further one.
+        """Return two functions for the face with the title `face`, which is none of the family's further faces.
 
-        The first draws the page's run, from which pins take their lines. The second returns the picture that is drawn
-        in its place, for a face that needs more than the curves of this run; else it is None.
+        The first returns the chart of the page's run, from which pins take their lines. The second returns the picture
+        that is drawn in its place, for a face that needs more than the curves of this run; else it is None.
         """
         page, panel = self.page, self.panel
         if face == faces.BUDGET:
@@ -687,7 +688,8 @@ class _Sections:
             if experiment is not None:
                 downloads.programs(page.prefix, experiment)
             if finished is not None:
-                (run, trace, view), result_charts = finished, self.result_charts or []
+                run, trace, view = finished
+                result_charts = self.result_charts or []
                 downloads.run_files(
                     page.prefix,
                     run.experiment,

@@ -28,6 +28,7 @@ from dpviz.ui import downloads, links, visitors
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import results, texts
 from dpviz.ui.experiment import run as run_panel
+from dpviz.ui.experiment.hero import MakeChart
 from dpviz.ui.experiment.run import Run, StartableExperiment
 from dpviz.ui.markdown import escape_name
 
@@ -36,7 +37,6 @@ EMPTY = PinnedPicture(axes=("", ""), pinned_lines=(), not_private=False)  # of a
 _PINS, _REFUSED = "pins", "pins_refused"  # after a page's prefix: keys of its pins, and of the errors of refused ones
 _COMPARED = "_compared"  # after a page's prefix: the prefix of the lines that its preset is compared with
 
-Draw = Callable[[Run, bool], Chart | None]  # from a run, and whether diagnostics may be seen, to its picture
 MakeReady = Callable[[Experiment], StartableExperiment]  # makes an experiment ready to run; raises UserError
 CanExpress = Callable[[Experiment], bool]  # returns true if a page's controls can express an experiment
 Reader = Callable[[], Iterable[Pin]]  # reads pins from a link or a file; raises UserError
@@ -99,19 +99,20 @@ def link_readers(max_links: int) -> list[Reader]:
     """
     single = st.query_params.get_all(ADDRESS)[:max_links]
     together = st.query_params.get_all(links.PINS)[:max_links]
-    readers: list[Reader] = [partial(map, pins.pin_from_link, [packed]) for packed in single]  # of one pin each
+    # `map` over a list of one parameter reads its pin only when asked for it, where errors are caught.
+    readers: list[Reader] = [partial(map, pins.pin_from_link, [packed]) for packed in single]
     return [*readers, *(partial(pins.pins_from_link, packed) for packed in together)]
 
 
-def with_pins(panel: Panel, draw: Draw, preset: Preset | None = None) -> Draw:
-    """Return a function that draws a run's picture as `draw` does, with the faint lines of the page's pins in it.
+def with_pins(panel: Panel, make_chart: MakeChart, preset: Preset | None = None) -> MakeChart:
+    """Return a function that makes a run's chart as `make_chart` does, with the faint lines of the page's pins in it.
 
     If the run has the settings of `preset`, the lines that the preset is compared with are drawn too. The caption names
     the pins that do not fit the picture: with other axes, or of another problem than the objective behind the lines.
     """
 
-    def draw_with_pins(run: Run, diagnostics: bool) -> Chart | None:
-        chart = draw(run, diagnostics)
+    def chart_with_pins(run: Run, diagnostics: bool) -> Chart | None:
+        chart = make_chart(run, diagnostics)
         if chart is None:
             return None
         pinned_here = list(on_page(panel.page))
@@ -136,10 +137,10 @@ def with_pins(panel: Panel, draw: Draw, preset: Preset | None = None) -> Draw:
             sentences.append(f"Pinned, and not drawn here: {', '.join(other_names)}.")
         return replace(chart, drawn=figure, caption=" ".join([*sentences, chart.caption]))
 
-    return draw_with_pins
+    return chart_with_pins
 
 
-def compute_comparison(panel: Panel, title: str, preset: Preset, draw: Draw, make_ready: MakeReady) -> None:
+def compute_comparison(panel: Panel, title: str, preset: Preset, make_chart: MakeChart, make_ready: MakeReady) -> None:
     """Compute the lines that a preset is compared with, once the run of the preset itself has ended.
 
     Unlike pins they are not in the list, and they go when another preset is picked. title : of the page, in the names
@@ -154,7 +155,7 @@ def compute_comparison(panel: Panel, title: str, preset: Preset, draw: Draw, mak
     under_way: list[Run] = []
     for pinned in on_page(page):
         if pinned.picture is None:
-            under_way += compute_lines(Panel(page), title, pinned, draw, make_ready)
+            under_way += compute_lines(Panel(page), title, pinned, make_chart, make_ready)
     run_panel.rerun_when_ended(f"{page}_look", under_way)
 
 
@@ -163,10 +164,10 @@ def _is_of(run: Run, preset: Preset) -> bool:
     return run.experiment.replaced(replicates=preset.experiment.replicates) == preset.experiment
 
 
-def show_button(panel: Panel, draw: Draw, can_express: CanExpress) -> None:
+def show_button(panel: Panel, make_chart: MakeChart, can_express: CanExpress) -> None:
     """Draw the button that pins the run whose results are shown, and the menu that saves and reads pins as a file.
 
-    draw : draws the picture from which the pin takes its lines. can_express : as in `read_address`.
+    make_chart : makes the chart from which the pin takes its lines. can_express : as in `read_address`.
     """
     st.button(
         "Pin this run",
@@ -175,14 +176,14 @@ def show_button(panel: Panel, draw: Draw, can_express: CanExpress) -> None:
         icon=":material/keep:",
         disabled=_run_to_pin(panel.page) is None,
         on_click=_pin,
-        args=(panel, draw),
+        args=(panel, make_chart),
         help=texts.PIN_HELP.format(most=MOST),
     )
     show_files(panel.page, on_page(panel.page), {panel.page: can_express})
 
 
 def _run_to_pin(page: str) -> Run | None:
-    """Return the run whose results the page shows; None if it has no pin to make, or the page has no room for one."""
+    """Return the run whose results the page shows; None if it was cut off or is pinned, or the page has no room."""
     run, page_pins = run_panel.finished_run(page), on_page(page)
     # A run that was cut off does not end as its settings would.
     if run is None or run.job.state != "done" or len(page_pins) >= MOST:
@@ -194,7 +195,7 @@ def _run_to_pin(page: str) -> Run | None:
     return run
 
 
-def show(panel: Panel, title: str, experiment: Experiment | None, draw: Draw, make_ready: MakeReady) -> None:
+def show(panel: Panel, title: str, experiment: Experiment | None, make_chart: MakeChart, make_ready: MakeReady) -> None:
     """Draw the list of a page's pins, each with its difference to the present settings.
 
     Computes the lines of pins that have none yet, as those from a link, and draws the page again when they are ready.
@@ -213,7 +214,7 @@ def show(panel: Panel, title: str, experiment: Experiment | None, draw: Draw, ma
             text = f"Changed since the pin: {'; '.join(changes)}." if changes else "The same settings as now."
         show_row(panel.page, pinned, pinned.pin.name, text)
         if pinned.picture is None:
-            under_way += compute_lines(panel, title, pinned, draw, make_ready)
+            under_way += compute_lines(panel, title, pinned, make_chart, make_ready)
     run_panel.rerun_when_ended(panel.key("pins_look"), under_way)
 
 
@@ -305,7 +306,7 @@ def _add(pin: Pin, can_express_by_page: Mapping[str, CanExpress], errors: list[U
     set_pins(page, (*on_page(page), PagePin(pin, key=uuid4().hex[:8])))
 
 
-def _pin(panel: Panel, draw: Draw) -> None:
+def _pin(panel: Panel, make_chart: MakeChart) -> None:
     """Pin the run whose results the page shows, under the first free name "Pin 1", "Pin 2", …; for a callback."""
     page = panel.page
     run = _run_to_pin(page)
@@ -315,7 +316,7 @@ def _pin(panel: Panel, draw: Draw) -> None:
     # A name is free if no page has it, as the pins of all pages can be compared.
     names = {pinned.pin.name for other in pages for pinned in on_page(other)}
     pinned = PagePin(Pin(_free_name("Pin", 1, names), run.experiment), key=uuid4().hex[:8])
-    set_pins(page, (*on_page(page), _with_results(panel, pinned, run, draw)))
+    set_pins(page, (*on_page(page), _with_results(panel, pinned, run, make_chart)))
     st.session_state[panel.key(_REFUSED)] = []
 
 
@@ -325,10 +326,10 @@ def _free_name(stem: str, first: int, names: Collection[str]) -> str:
     return next(name for name in candidates if name not in names)
 
 
-def _with_results(panel: Panel, pinned: PagePin, run: Run, draw: Draw) -> PagePin:
+def _with_results(panel: Panel, pinned: PagePin, run: Run, make_chart: MakeChart) -> PagePin:
     """Return a pin with the lines and the summary of its run, as far as these may be seen now."""
     diagnostics = results.diagnostics_shown(panel, run.experiment)
-    chart, trace = draw(run, diagnostics), run.job.trace
+    chart, trace = make_chart(run, diagnostics), run.job.trace
     assert trace is not None
     references = {arm.label for arm in run.experiment.arms if arm.reference}
     return replace(
@@ -356,9 +357,9 @@ def _rename(page: str, key: str, widget_key: str) -> None:
     _replace(page, key, lambda pinned: replace(pinned, pin=replace(pinned.pin, name=name)))
 
 
-def _replace(page: str, key: str, new: Callable[[PagePin], PagePin]) -> None:
-    """Replace the pin of a page with the key `key` by the one that `new` makes of it."""
-    set_pins(page, [new(pinned) if pinned.key == key else pinned for pinned in on_page(page)])
+def _replace(page: str, key: str, change: Callable[[PagePin], PagePin]) -> None:
+    """Replace the pin of a page with the key `key` by the one that `change` makes of it."""
+    set_pins(page, [change(pinned) if pinned.key == key else pinned for pinned in on_page(page)])
 
 
 def _remove(page: str, key: str) -> None:
@@ -377,7 +378,9 @@ def _load(page: str, widget_key: str, can_express_by_page: Mapping[str, CanExpre
 # ------------------------------------------------------------------------------------------------------------ computing
 
 
-def compute_lines(panel: Panel, title: str, pinned: PagePin, draw: Draw, make_ready: MakeReady) -> Sequence[Run]:
+def compute_lines(
+    panel: Panel, title: str, pinned: PagePin, make_chart: MakeChart, make_ready: MakeReady
+) -> Sequence[Run]:
     """Compute the lines of a pin that has none, by an ordinary run; return [the run] while it is under way, else [].
 
     When the run has ended, the pin gets its lines and the page is drawn again. If it cannot run, a caption says why.
@@ -407,7 +410,7 @@ def compute_lines(panel: Panel, title: str, pinned: PagePin, draw: Draw, make_re
     if run.job.state != "done":
         st.caption(f"No lines: {run.job.message or 'the run takes longer than a run may.'}")
         return ()
-    filled = _with_results(panel, pinned, run, draw)
-    _replace(panel.page, pinned.key, lambda _: filled)
+    pin_with_lines = _with_results(panel, pinned, run, make_chart)
+    _replace(panel.page, pinned.key, lambda _: pin_with_lines)
     visitors.current().drop(key)  # the pin keeps the lines, so the run with all its results can go
     st.rerun()

@@ -208,7 +208,7 @@ def cached_charts(plan_view: PlanView, plan_charts: Iterator[Chart]) -> Iterator
             return
         yield chart
         count += 1
-    for chart in islice(plan_charts, count, None):  # an iterator has to make the first charts again to reach the others
+    for chart in islice(plan_charts, count, None):  # the iterator makes the first charts again on its way to the others
         # Where another visitor has made the chart meanwhile, the cached one is yielded; `or` is for its type alone.
         yield plan_view.charts.setdefault(count, chart) or chart
         count += 1

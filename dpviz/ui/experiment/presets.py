@@ -88,8 +88,8 @@ def menu(panel: Panel, presets: Sequence[Preset], experiment: Experiment | None)
     if matching != texts.OWN_SETTINGS:
         st.session_state[panel.key("last_preset")] = matching
     names = [*(preset.name for preset in presets), texts.OWN_SETTINGS]
-    # Streamlit sends the value that is set above only once, and it may be lost. It sends `index` every time, which must
-    # stay the same as at first.
+    # Streamlit sends the value that is set above only once, and it may be lost. It sends `index` every time, but this
+    # must stay as it was when the menu was first drawn ("born").
     first_name = st.session_state.setdefault(f"{key}_born", matching)
     st.selectbox(
         "Preset",

@@ -34,15 +34,16 @@ class PrivateFact:
     """A value of a control that a private release computes from the data, with the costs of all such releases.
 
     name : name of the control of the value; the control `<name>_cost` has the cost of its release. symbol : of the
-    cost. what : name of the value in a sentence, such as "the gap". about : text of all parts of the problem on which
-    the value depends. file : key of the uploaded file, all of whose releases add up; None for public data.
+    cost. what : name of the value in a sentence, such as "the gap". problem_json : text of the problem without the
+    value, which depends on all of the problem. file : key of the uploaded file, all of whose releases add up; None for
+    public data.
     """
 
     panel: Panel
     name: str
     symbol: str
     what: str
-    about: str
+    problem_json: str
     file: Hashable | None
 
     @property
@@ -60,7 +61,7 @@ class PrivateFact:
 
     @property
     def _origins(self) -> dict[float | None, tuple[str, float | None]]:
-        """From every value that was computed in this session to `about` of its problem, and its cost.
+        """From every value that was computed in this session to the text of its problem, and its cost.
 
         The cost is None for a value that was computed from the data without noise, which is no release.
         """
@@ -68,10 +69,10 @@ class PrivateFact:
         origins = st.session_state.setdefault(self.panel.key(f"{self.name}_for"), {})
         return origins
 
-    def about_of(self, value: float | None) -> str | None:
-        """Return `about` of the problem for which a value was computed; None for a value from typing or a preset."""
-        about, _ = self._origins.get(value, (None, None))
-        return about
+    def problem_of(self, value: float | None) -> str | None:
+        """Return the text of the problem for which a value was computed; None for one from typing or a preset."""
+        problem_json, _ = self._origins.get(value, (None, None))
+        return problem_json
 
     def is_estimate(self, value: float | None) -> bool:
         """Return true if a value was computed from the data without noise, so that no budget paid for it."""
@@ -100,7 +101,7 @@ class PrivateFact:
         """
         if value is None or value in self._origins or self.is_typed(value):
             return
-        self._origins[value] = self.about, cost
+        self._origins[value] = self.problem_json, cost
         if cost is not None:
             self.paid.append(cost)
 
@@ -124,7 +125,7 @@ class PrivateFact:
             key=self.panel.key("release"),
             on_click=self.write,
             args=(spends, compute),
-            disabled=self.about_of(value) == self.about and not self.is_estimate(value),
+            disabled=self.problem_of(value) == self.problem_json and not self.is_estimate(value),
             help="One release of the same data and model: a second one would cost the budget again.",
         )
 
@@ -140,7 +141,7 @@ class PrivateFact:
         except UserError as error:
             st.session_state[self.panel.key(f"{self.name}_error")] = error
         else:
-            self._origins[value] = self.about, cost
+            self._origins[value] = self.problem_json, cost
             if cost is not None:
                 self.paid.append(cost)
 
@@ -162,6 +163,6 @@ class PrivateFact:
                 f"count it. It does {where}.",
                 title=f"A release of {self.what} is not paid for",
             )
-        if value is not None and self.about_of(value) not in (None, self.about):
-            this = self.what.removeprefix("the ")
-            st.warning(f"The data or the model changed after this {this} was computed. Compute it again.")
+        if value is not None and self.problem_of(value) not in (None, self.problem_json):
+            noun = self.what.removeprefix("the ")
+            st.warning(f"The data or the model changed after this {noun} was computed. Compute it again.")

@@ -219,8 +219,8 @@ class ProblemMenu:
             with main:
                 upload, tables = source.upload(panel.page)
         data_names = [] if source.cls is None else setting_names(source.cls)
+        has_leading = self.leading in data_names
         names_below = [setting for setting in data_names if setting != self.leading]  # this one is above the picture
-        has_leading = data_names != names_below
         data = None
         has_controls = entry.first or data_names
         with st.expander(self.data_settings, expanded=self.expanded) if has_controls else st.container():
@@ -257,7 +257,7 @@ class ProblemMenu:
                 name = name or self._choose_problem(panel, selection)  # in the first expander, if chosen after the data
                 values |= self.problems[name].draw(panel, self.problems[name].groups.get(title, ()), defaults)
         cls = self.problems[name].cls
-        with container:  # the last one
+        with container:  # the last expander again, or none
             if self.expanders:  # else `choose` has drawn these
                 values |= self.draw_more(panel, cls, values)
             panel.check()

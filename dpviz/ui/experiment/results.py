@@ -195,7 +195,7 @@ def _curve(
         run.charts.clear()
     x_values, ceilings, title, axis_name = _horizontal_axis(run, trace, axis)
     overlays = options.overlays.get(overlay, {})
-    draw = partial(
+    make_figure = partial(
         run_figures.convergence,
         trace,
         metric.name,
@@ -206,13 +206,14 @@ def _curve(
         overlays=overlays,
         overlay_name=f"{overlay}{options.conditions.get(overlay, '')}",
     )
-    figure = draw(bands="panels" if every_band else "best")
+    figure = make_figure(bands="panels" if every_band else "best")
     remark = f" {options.remarks.get(overlay, '')}" if overlays else ""
     privacy = privacy_sentence(metric, trace, run.experiment)
     caption = f"{explain.spread_sentence(run.experiment.replicates)}{remark} {privacy}"
     alt = f"{metric.label} against {axis_name}, one line per method"
     read_from = provenance(trace.privacy_by_arm(metric).values())
-    chart = Chart(figure, metric.label, alt, caption, provenance=read_from, to_download=partial(draw, bands="all"))
+    all_bands = partial(make_figure, bands="all")
+    chart = Chart(figure, metric.label, alt, caption, provenance=read_from, to_download=all_bands)
     run.charts[key] = chart
     return chart
 
@@ -262,12 +263,6 @@ def show_final_numbers(run: Run, trace: Trace, delta: float) -> None:
     if numbers["currency"].iloc[0] == f"ε at δ = {short_up(delta, 4)}":
         columns.pop("epsilon_at_delta", None)
     headings = {name: _heading(name, column, numbers, delta) for name, column in columns.items()}
-    raw_headings = []  # of columns that no guarantee covers; a band, of two columns, has no heading of its own
-    for name, column in columns.items():
-        is_band = name.endswith(("_low", "_high"))
-        is_public_time = name == "seconds" and run.experiment.public  # else the time tells something about the rows
-        if not column.released and not is_band and not is_public_time:
-            raw_headings.append(headings[name])
     labels = dict(headings)
     if not run.experiment.public:  # a visitor may save the table, and then no badge is next to it
         numbers["algorithm"] = results.marked(numbers, trace)["algorithm"]  # names that end in " (not private)"
@@ -279,6 +274,12 @@ def show_final_numbers(run: Run, trace: Trace, delta: float) -> None:
             is_number = pd.api.types.is_numeric_dtype(view[labels[name]])  # numbers are aligned otherwise than texts
             kind = st.column_config.NumberColumn if is_number else st.column_config.TextColumn
             column_config[labels[name]] = kind(help=column.help or None)
+    raw_headings = []  # of columns that no guarantee covers; a band, of two columns, has no heading of its own
+    for name, column in columns.items():
+        is_band = name.endswith(("_low", "_high"))
+        is_public_time = name == "seconds" and run.experiment.public  # else the time tells something about the rows
+        if not column.released and not is_band and not is_public_time:
+            raw_headings.append(headings[name])
     with explain.heading("Final numbers"):
         if raw_headings or run.experiment.condition:  # of the guarantees, such as facts read from the data
             explain.privacy_badge("not private" if raw_headings else run.experiment.privacy)
@@ -309,7 +310,7 @@ def show_final_numbers(run: Run, trace: Trace, delta: float) -> None:
         notes.append(f"**Not private**, because read off the raw data: {', '.join(raw_headings)}.")
     if any(not arm_trace.private for arm_trace in trace.arm_traces.values()):
         notes.append(explain.REFERENCES)
-    if notes:  # without any, no caption: that values are medians stands under the charts, too
+    if notes:  # without any, no caption: the captions of the charts also say that values are medians
         repeats = run.experiment.replicates
         st.caption(" ".join(["Of one run." if repeats == 1 else f"Medians of {repeats} runs.", *notes]))
 

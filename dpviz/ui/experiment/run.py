@@ -92,7 +92,7 @@ def job_state(ready: Startable | None, newest: Job | None, pictured: Job | None)
     whose results its picture, number and sentence show. In the states "queued", "old", "failed" and "stopped" the
     picture may be of earlier settings: it is pale unless `matches_job(ready, pictured)`.
     """
-    job = next((job for job in (newest, pictured) if matches_job(ready, job)), None)
+    job = next((job for job in (newest, pictured) if matches_job(ready, job)), None)  # the newest of these settings
     if ready is None or job is None:  # no run has these settings
         return "idle" if pictured is None else "old"
     if job.active and not matches_job(ready, pictured):  # it has no curves yet
@@ -134,17 +134,17 @@ def is_short(ready: Startable, newest: Job | None) -> bool:
 
 # ----------------------------------------------------------------------------------------------------------------- runs
 
-# A poll is one drawing of the parts of a page that show a run; the following are about the seconds between two polls.
-POLL = 0.25  # lower limit for a run that computes
-PATIENT = 1.0, 5.0  # limits for a run that waits in line, as each poll costs its browser 0.2 s
-# The lower limit is this multiple of the time that the last poll took, and 1/TIMES of the run's time so far.
-TIMES = 4.0
+# A poll is one drawing of the parts of a page that show a run; an interval is the seconds between two polls.
+MIN_INTERVAL = 0.25  # for a run that computes
+WAITING_INTERVALS = 1.0, 5.0  # smallest and largest for a run that waits in line: a poll costs its browser 0.2 s
+# An interval is at least this multiple of the time that the last poll took, and 1 / INTERVAL_RATIO of the run's time.
+INTERVAL_RATIO = 4.0
 MAX_POLLS = 7.0  # upper limit of the polls in a second of all tabs with runs in line, roughly
-STATUS = 2.0  # lower limit for the state of all runs in the sidebar
-AT_ONCE = 0.05  # for a run that has ended while the page was drawn
+MIN_STATUS_INTERVAL = 2.0  # for the state of all runs in the sidebar
+AT_ONCE = 0.05  # interval for a run that has ended while the page was drawn
 FIRST_PICTURE = 0.12  # seconds that a page waits for the first curves of a run that began by itself
-PRESSED = 0.3  # seconds that it waits for those of a run that Run began
-STOPPED = 0.3  # seconds that Stop waits for a run to end: it does at its next step
+PRESS_WAIT = 0.3  # seconds that a page waits for the first curves of a run that the button Run began
+STOP_WAIT = 0.3  # seconds that Stop waits for a run to end: it does at its next step
 SHORT_BYTES = 300e6  # upper limit of the memory of a run that counts as short, and so needs no turn after long ones
 WORKERS, SLOTS = "DPVIZ_WORKERS", 2  # environment variable of the number of runs at the same time, and its default
 # After a page's prefix: keys of its newest run, of the runs under Results and in the picture, and of its settings.
@@ -171,7 +171,6 @@ class StartableExperiment(Startable):
 
     @property
     def work_ratio(self) -> float:
-        """The ratio of its work to the work of its first repeats, from whose time that of all follows; see `first`."""
         return self.experiment.replicates / FIRST_REPEATS
 
     @cached_property
@@ -248,9 +247,10 @@ class Run:
         `took`, the seconds that the last poll took, which are many on a busy server. Both are within limits.
         """
         if self.waits:
-            return float(np.clip(self.job.position or 0, *PATIENT))  # None if its turn has come just now
-        seconds = max(TIMES * took, self.job.seconds / TIMES)
-        return float(np.clip(seconds, POLL, PATIENT[0]))
+            # Its position is None if its turn has come just now.
+            return float(np.clip(self.job.position or 0, *WAITING_INTERVALS))
+        seconds = max(INTERVAL_RATIO * took, self.job.seconds / INTERVAL_RATIO)
+        return float(np.clip(seconds, MIN_INTERVAL, WAITING_INTERVALS[0]))
 
     @property
     def is_restorable(self) -> bool:
@@ -305,9 +305,12 @@ class Run:
 
 
 @st.cache_resource(max_entries=4, scope="session", show_spinner=False)
-def _built(text: str, _tables: Mapping[str, np.ndarray]) -> Problem:
-    """Return the problem of a JSON text, with its data from uploaded tables or generated; cached by the text alone."""
-    return ProblemSpecification.from_json(text).build(_tables)
+def _built(problem_json: str, _tables: Mapping[str, np.ndarray]) -> Problem:
+    """Return the problem with its data, from uploaded tables or generated; cached by its JSON text alone.
+
+    Streamlit leaves parameters with an underscore out of the cache key.
+    """
+    return ProblemSpecification.from_json(problem_json).build(_tables)
 
 
 def problem_key(run: Run) -> str:
@@ -410,9 +413,10 @@ def bar(panel: Panel, title: str, ready: Startable | None, switch_area: DeltaGen
         if at_once and ready is not None:
             _follow(page, title, ready)
     run = newest_run(page)
-    is_pressed = bool(st.session_state.get(f"{page}_run"))  # just before this drawing
+    # Streamlit gives a button the value true in the drawing after its press; its callback has run before.
+    is_pressed = bool(st.session_state.get(f"{page}_run"))
     if is_pressed and run is not None and ready is not None and not matches_job(ready, run.job):
-        # A number was typed just before Run was pressed, and the button's callback started a run without it.
+        # A number was typed just before Run was pressed, and the callback started a run without the number.
         run.job.stop()
         if not ready.too_much:
             start(page, title, ready)
@@ -470,7 +474,7 @@ def show_live(
     was_waiting = newest is not None and newest.waits
     if active and newest is not None and not was_waiting and (is_pressed or pictured(page) is None):
         # A short wait shows the first curves at once; without it they come with the next poll.
-        newest.job.wait_for_curves(PRESSED if is_pressed else FIRST_PICTURE)
+        newest.job.wait_for_curves(PRESS_WAIT if is_pressed else FIRST_PICTURE)
 
     def before_poll() -> None:
         run = newest_run(page)
@@ -513,7 +517,8 @@ def draw_repeatedly(key: str, draw: Callable[[], float | None], before_redraw: C
     """
 
     def on_request() -> None:
-        if not streamlit_patches.draws_whole_page():  # as it does after a change by the visitor that came meanwhile
+        # If the visitor has changed a setting meanwhile, the whole page is being drawn anyway.
+        if not streamlit_patches.draws_whole_page():
             with suppress(StreamlitAPIException):  # the part to be drawn instead is of a page that was left
                 before_redraw()
 
@@ -522,7 +527,7 @@ def draw_repeatedly(key: str, draw: Callable[[], float | None], before_redraw: C
         seconds = draw()
         if seconds is not None:
             components.redraw_after(key, seconds, on_request)
-        streamlit_patches.finish_page()  # every drawing, also of a part, notes its end
+        streamlit_patches.finish_page()  # notes the time: soon after it, the browser may still send former values
 
     part()
 
@@ -600,7 +605,7 @@ def sidebar_status() -> None:
             st.caption(f":material/directions_run: {run.title}: {describe(run.job, run.progress_text)}")
         if not any(run.job.active for run in active):
             return None
-        return max(STATUS, min(run.poll_interval() for run in active))
+        return max(MIN_STATUS_INTERVAL, min(run.poll_interval() for run in active))
 
     with container:
         draw_repeatedly("status_look", poll, lambda: None)
@@ -615,7 +620,7 @@ def start(page: str, title: str, ready: Startable) -> None:
     if isinstance(ready, StartableExperiment) and not ready.experiment.public:
         file.fold()  # the panel of the visitor's file, whose declarations are complete
     if last is None:
-        st.session_state[WHOLE] = True  # all of the page is to be drawn, so that the tab remembers that it has a run
+        st.session_state[WHOLE] = True  # the whole page is to be drawn: `visitors.sync_tab` marks a tab that has a run
     else:
         last.job.stop()
     is_quick = is_short(ready, None if last is None else last.job)
@@ -627,7 +632,7 @@ def stop(page: str) -> None:
     run = newest_run(page)
     if run is not None:
         run.job.stop()
-        run.job.wait(STOPPED)  # so that the page that is drawn next shows that it has ended
+        run.job.wait(STOP_WAIT)  # so that the page that is drawn next shows that it has ended
 
 
 def _progress(run: Run) -> None:

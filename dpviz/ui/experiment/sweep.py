@@ -27,7 +27,7 @@ from dpviz.sweeps.sweep_result import LeftOut, SweepResult, better_law, by_reaso
 from dpviz.ui import appearance, charts, downloads, explain, visitors
 from dpviz.ui.controls import Panel, Settings, draw_errors
 from dpviz.ui.experiment import results, texts
-from dpviz.ui.experiment.run import JOB, POLL, Run, draw_repeatedly, newest_run, runner, stop
+from dpviz.ui.experiment.run import JOB, MIN_INTERVAL, Run, draw_repeatedly, newest_run, runner, stop
 from dpviz.ui.markdown import escape_sentence, show_table
 
 # -------------------------------------------------------------------------------------------------------------- section
@@ -94,9 +94,9 @@ def _choose_sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sw
         labels = {name: metric.label for name, metric in metrics.items()}
         default, *_ = labels
         metric_name = panel.choice(f"{PREFIX}_metric", "What is shown", labels, default, "At the last iteration.")
-    seed_field = data_seed(experiment)  # path to the seed from which the data are generated; "" for other data
+    seed_path = data_seed(experiment)  # path to the seed from which the data are generated; "" for other data
     with middle:
-        data_sets = panel.number(DATA_SETS, f"{PREFIX}_{DATA_SETS.name}", slider=False) if seed_field else 1
+        data_sets = panel.number(DATA_SETS, f"{PREFIX}_{DATA_SETS.name}", slider=False) if seed_path else 1
     private = [arm.label for arm in experiment.arms if not arm.reference]
     if len(private) > 2 and second == NONE:
         with right:  # `_curves` reads the choice from the session
@@ -108,9 +108,9 @@ def _choose_sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sw
     if second != NONE:
         fields["second"] = Axis(fields=offered[second].fields, values=offered[second].grid(*second_range))
     if data_sets and data_sets > 1:
-        seed = experiment.problem.dataset.seed  # type: ignore[union-attr]  # `seed_field` names it, so there is one
+        seed = experiment.problem.dataset.seed  # type: ignore[union-attr]  # `seed_path` names it, so there is one
         seeds = tuple((seed + k) % 2**31 for k in range(int(data_sets)))  # after the largest seed follows 0
-        fields |= {"data_seed": seed_field, "data_seeds": seeds}
+        fields |= {"data_seed": seed_path, "data_seeds": seeds}
     sweep = Settings(Sweep, fields).build()
     point_count = sweep.data_sets * sweep.points_per_data_set
     if point_count > MAX_POINTS:
@@ -179,11 +179,11 @@ def _draw(panel: Panel, key: str, result: SweepResult) -> None:
         _maps(panel, sweep, setting, second, result)
         if not active:  # the values of controls would be lost while the results are drawn again and again
             # From the text of `repr`, `float` returns the same number.
-            values = {repr(value): short(value, 4) for value in sweep.second.values}
+            options = {repr(value): short(value, 4) for value in sweep.second.values}
             name = second.control.symbol or second.control.label
-            default, *_ = values
-            at = panel.choice(f"{PREFIX}_at", f"Curves at {name} =", values, default, "A row of the maps.")
-            _curves(panel, sweep, setting, result.at(float(at)), f" at {name} = {values[at]}")
+            default, *_ = options
+            at = panel.choice(f"{PREFIX}_at", f"Curves at {name} =", options, default, "A row of the maps.")
+            _curves(panel, sweep, setting, result.at(float(at)), f" at {name} = {options[at]}")
     if not active:
         downloads.sweep(panel.page, sweep, result)
 
@@ -397,8 +397,8 @@ def _resumes(page: str, sweep: Sweep | None) -> bool:
     if run is None or run.job.active or run.job.task != sweep or run.job.result is None:
         return False
     store = runner().store
-    is_stored = store is not None and store.keeps(Cell(run.experiment))
-    return is_stored and 0 < run.job.result.finished < run.job.result.points
+    keeps_points = store is not None and store.keeps(Cell(run.experiment))  # a cell like those of the sweep
+    return keeps_points and 0 < run.job.result.finished < run.job.result.points
 
 
 def _visible(run: Run, result: SweepResult, diagnostics: bool) -> SweepResult:
@@ -435,7 +435,7 @@ def _live(page: str, active: bool, diagnostics: bool, draw: Callable[[SweepResul
             st.progress(job.progress, text=f"{end}: {run.progress_text}{progress.duration_text(job)}{cached}{depends}")
         if active and result is not None:
             draw(_visible(run, result, diagnostics))
-        return POLL if active else None
+        return MIN_INTERVAL if active else None
 
     draw_repeatedly(f"{page}_look", poll, rerun_at_end)
 

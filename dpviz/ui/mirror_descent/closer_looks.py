@@ -137,15 +137,15 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Char
     arm_traces = {label: arm_trace for label, arm_trace in trace.arm_traces.items() if arm_trace.output}
     measured = _measure_models(panel, run, game, arm_traces)
     label = panel.named("groups_of", "Losses of", arm_traces, "Whose model is compared.")
-    names = [escape_name(name) for name in game.groups]
+    group_names = [escape_name(name) for name in game.groups]
     selected = measured[label]
     average, fairest, game_optimum = (measured[name] for name in REFERENCES)
     means = selected.means[:, :-1]  # (R, G), without that of all rows
     median_means, median_weighed = np.median(means, axis=0), np.median(selected.weighed, axis=0)
-    warning = texts.shares_differ(names, game.counts, game.declared_shares, tolerance=CLOSE)
+    warning = texts.shares_differ(group_names, game.counts, game.declared_shares, tolerance=CLOSE)
     if warning:
         st.warning(f"{warning} **Not private**: it counts the rows.", title="The game's shares are not the real ones")
-    worst = texts.worst(escape_name(label), names, median_means, median_weighed, game.counts, game.shares)
+    worst = texts.worst(escape_name(label), group_names, median_means, median_weighed, game.counts, game.shares)
     st.info(worst, icon=":material/balance:")
     guess = game.majority()
     if selected.rates is not None and guess is not None:
@@ -326,15 +326,15 @@ def budget_split(panel: Panel, view: PlanView) -> None:
     both_pay = planning.both_pay(facts)
     if both_pay:
         players_split(panel, view)
-    drawings: list[Callable[[], None]] = []
+    draw_parts: list[Callable[[], None]] = []
     if facts.gap_change:  # 0 where no gap is computed exactly, so that none can be released
-        drawings.append(lambda: _certificate(panel, view))
+        draw_parts.append(lambda: _certificate(panel, view))
     if isinstance(problem, GroupLoss | LossMatrix):
-        drawings.append(lambda: _group_shares(panel, view))
-    if drawings:
-        for column, draw in zip(st.columns(2, gap="medium"), drawings, strict=False):  # a single one fills half a row
+        draw_parts.append(lambda: _group_shares(panel, view))
+    if draw_parts:
+        for column, draw_part in zip(st.columns(2, gap="medium"), draw_parts, strict=False):  # one fills half a row
             with column:
-                draw()
+                draw_part()
     elif not both_pay:
         st.info("One player pays for everything here, and there is nothing else to buy.")
 
@@ -557,9 +557,9 @@ def _paper_step(panel: Panel, view: PlanView) -> None:
     if not isinstance(budget, ApproximateDP) or not (facts.oscillation_x and facts.oscillation_y):
         st.info("The paper states its composition for (ε, δ) and two players who need data.")
         return
-    paper = sampling(view).replaced(accounting="paper", batching="single", parameters="own", relative_step=1.0)
+    paper_method = sampling(view).replaced(accounting="paper", batching="single", parameters="own", relative_step=1.0)
     with draw_errors():
-        plan = paper.plan(facts, budget)
+        plan = paper_method.plan(facts, budget)
         of_row = " of one row" if view.experiment.problem.rows_per_person > 1 else ""
         caption = (
             f"Single pass, T = {plan.iterations:,}, the paper's step τ = {short(plan.resolved['step_size_x'])} at δ = "

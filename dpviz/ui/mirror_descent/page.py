@@ -262,7 +262,6 @@ class GamesPage(FamilyPage):
         """Return the card with the size of a release in the first and in the last round that costs anything.
 
         It is the range η of a draw for methods that draw vertices, else the noise; without either, the number of steps.
-        A card has a name, a value, the line below, and a help text.
         """
         # The first quantity, and its first player, with a round that costs anything.
         for quantity, subject, values_by_name in (
@@ -275,8 +274,8 @@ class GamesPage(FamilyPage):
                     owner = f" of the player {name}" if name in "xy" else f" on the {name}"
                     help = f"{subject}{owner}, first → last round that costs anything."
                     size = guarantee.first_to_last(positive)
-                    return (f"Per round, {quantity}", size, f"{label}, T = {plan.iterations:,}", help)
-        return ("Steps", f"{plan.iterations:,}", label, "Rounds of the game.")
+                    return guarantee.Card(f"Per round, {quantity}", size, f"{label}, T = {plan.iterations:,}", help)
+        return guarantee.Card("Steps", f"{plan.iterations:,}", label, "Rounds of the game.")
 
     def draw_advice(self, view: PlanView) -> None:
         """Recommend one of the page's methods for this size, among those that have a plan for this budget."""
@@ -432,7 +431,8 @@ def _mixing_sentence(view: PlanView) -> str:
             continue
         last_noise = [float(values[values > 0][-1]) for values in noise.values() if (values > 0).any()]
         if last_noise:  # of each player; the larger one counts
-            least_noise[count] = min(least_noise.get(count, (math.inf, "")), (max(last_noise), arm.label))
+            of_arm = max(last_noise), arm.label
+            least_noise[count] = min(of_arm, least_noise.get(count, of_arm))
     mixing = [(count, noise, label) for count, (noise, label) in sorted(least_noise.items())]
     noises = [noise for _, noise, _ in mixing]
     if len(noises) < 2 or any(noise >= next_noise for noise, next_noise in pairwise(noises)):

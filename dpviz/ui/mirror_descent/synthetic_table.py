@@ -36,7 +36,7 @@ WORST_TABLES = 8  # number of columns, or pairs of columns, in the table of the 
 
 
 @dataclass(frozen=True)
-class Offer:
+class Candidate:
     """The synthetic table that can be drawn from what one method's first run released.
 
     shares : (|Z|,) the released histogram over all combinations of categories. expected_error : upper bound on the
@@ -93,25 +93,27 @@ def show(panel: Panel, run: Run, trace: Trace, game: MarginalGame | None) -> Non
             without_other = panel.switch("without_other", "Leave out “other”", False, help)
     if input_error(ROWS, rows):
         return
-    offers = []
+    candidates = []
     for arm in arms:
         with draw_errors():
-            offers.append(_build_offer(run, trace, arm, has_other, int(rows or domain.n), without_other))
-    if not offers:
+            candidates.append(_build_candidate(run, trace, arm, has_other, int(rows or domain.n), without_other))
+    if not candidates:
         return
-    best = min(offers, key=lambda offer: offer.error_bound)
-    by_label = {offer.arm.label: offer for offer in offers}
+    best = min(candidates, key=lambda candidate: candidate.error_bound)
+    by_label = {candidate.arm.label: candidate for candidate in candidates}
     with left:
         help = "Whose histogram rows are drawn from."
-        offer = by_label[panel.named("table_of", "Table of", by_label, help, best.arm.label)]
-    _compare(run.experiment, offers, game)
-    _download(panel, run, offer, domain)
-    _remarks(run, offer, best, without_other)
+        candidate = by_label[panel.named("table_of", "Table of", by_label, help, best.arm.label)]
+    _compare(run.experiment, candidates, game)
+    _download(panel, run, candidate, domain)
+    _remarks(run, candidate, best, without_other)
     if game is not None:
-        _worst_tables(run.experiment, offer, game)
+        _worst_tables(run.experiment, candidate, game)
 
 
-def _build_offer(run: Run, trace: Trace, arm: Arm, has_other: np.ndarray, rows: int, without_other: bool) -> Offer:
+def _build_candidate(
+    run: Run, trace: Trace, arm: Arm, has_other: np.ndarray, rows: int, without_other: bool
+) -> Candidate:
     """Draw the table of an arm's first run, and bound its error. Raises UserError if no table can be drawn.
 
     has_other : (|Z|,) true for combinations with "other" in some column. without_other : true to leave these out.
@@ -128,26 +130,29 @@ def _build_offer(run: Run, trace: Trace, arm: Arm, has_other: np.ndarray, rows: 
         fit_error=float(fit_errors[0]) if len(fit_errors) else math.inf,
     )
     table = _build_table(problem.to_json(), shares, rows, without_other)
-    return Offer(arm, shares, table, expected_error, float(shares[has_other].sum()))
+    return Candidate(arm, shares, table, expected_error, float(shares[has_other].sum()))
 
 
-def _compare(experiment: Experiment, offers: list[Offer], game: MarginalGame | None) -> None:
+def _compare(experiment: Experiment, candidates: list[Candidate], game: MarginalGame | None) -> None:
     """Draw a row for each method: the bound on the error of its synthetic table and, as a diagnostic, the error.
 
     game : the game with its rows, for the diagnostic; None for no diagnostic.
     """
     columns = {
-        "Method": [offer.arm.label for offer in offers],
+        "Method": [candidate.arm.label for candidate in candidates],
         "Worst error, at most about": [
-            rounded_up(offer.error_bound, digits=2) if math.isfinite(offer.error_bound) else None for offer in offers
+            rounded_up(candidate.error_bound, digits=2) if math.isfinite(candidate.error_bound) else None
+            for candidate in candidates
         ],
-        "of which: rows": [offer.table.added for offer in offers],
+        "of which: rows": [candidate.table.added for candidate in candidates],
     }
-    if any(offer.other_share for offer in offers):
-        columns["Rows with “other”"] = [100 * offer.other_share for offer in offers]
+    if any(candidate.other_share for candidate in candidates):
+        columns["Rows with “other”"] = [100 * candidate.other_share for candidate in candidates]
     if game is not None:
         truth = game.true_answers()  # (q,)
-        columns["Worst error (not private)"] = [float(np.abs(_cells(game, offer) - truth).max()) for offer in offers]
+        columns["Worst error (not private)"] = [
+            float(np.abs(_cells(game, candidate) - truth).max()) for candidate in candidates
+        ]
     help = {
         "Worst error, at most about": "Of any cell's share of rows: a bound on its mean for the released histogram, "
         "from public and released numbers, plus what the rows add. Empty: nothing useful is known without the data.",
@@ -172,17 +177,17 @@ def _compare(experiment: Experiment, offers: list[Offer], game: MarginalGame | N
         st.caption(f"Last column: {explain.diagnostic_sentence(1, experiment.problem.public)}")
 
 
-def _cells(game: MarginalGame, offer: Offer) -> np.ndarray:
+def _cells(game: MarginalGame, candidate: Candidate) -> np.ndarray:
     """Return the shares (q,) of the table's rows in the cells of its marginals."""
-    histogram = offer.table.counts / offer.table.rows  # (|Z|,)
-    return game.answers(histogram[None])[0]
+    histogram = candidate.table.counts / candidate.table.rows  # (|Z|,)
+    return game.answers(histogram[None])[0]  # `answers` takes histograms (R, |Z|): here one
 
 
-def _download(panel: Panel, run: Run, offer: Offer, domain: CategoricalFacts) -> None:
+def _download(panel: Panel, run: Run, candidate: Candidate, domain: CategoricalFacts) -> None:
     """Draw the button that saves a synthetic table, with its error and with what protects it."""
     error = "No useful bound on its error is known"
-    if math.isfinite(offer.error_bound):
-        error = f"Worst error at most about {short_up(offer.error_bound)}"
+    if math.isfinite(candidate.error_bound):
+        error = f"Worst error at most about {short_up(candidate.error_bound)}"
     experiment, trace = run.experiment, run.job.trace
     note = "" if trace is None else trace.time_note  # on a run that was stopped
     rests_on_condition = not experiment.public and (experiment.condition or note)
@@ -190,7 +195,7 @@ def _download(panel: Panel, run: Run, offer: Offer, domain: CategoricalFacts) ->
     with st.container(horizontal=True, vertical_alignment="center"):
         st.download_button(
             "Synthetic table (CSV)",
-            lambda: as_csv(offer.table.frame(domain), comments).encode(),
+            lambda: as_csv(candidate.table.frame(domain), comments).encode(),
             file_name="dpviz_synthetic_table.csv",
             mime="text/csv",
             key=panel.key("synthetic_csv"),
@@ -198,9 +203,9 @@ def _download(panel: Panel, run: Run, offer: Offer, domain: CategoricalFacts) ->
             on_click="ignore",
             help="Rows drawn from what one run of the method released.",
         )
-        explain.privacy_badge(run.plans[offer.arm.label].privacy)
+        explain.privacy_badge(run.plans[candidate.arm.label].privacy)
         privacy = f"{explain.release_sentence(run.experiment, 1)} {_may_leave(run)}"
-        st.caption(f"{offer.table.rows:,} rows of {offer.arm.label}. {error}. {privacy}")
+        st.caption(f"{candidate.table.rows:,} rows of {candidate.arm.label}. {error}. {privacy}")
 
 
 def _may_leave(run: Run) -> str:
@@ -223,21 +228,21 @@ def _may_leave(run: Run) -> str:
     return f"As far as the guarantee goes it may leave this page: nobody knows the seed of its noise. {NOTICE}"
 
 
-def _remarks(run: Run, offer: Offer, best: Offer, without_other: bool) -> None:
+def _remarks(run: Run, candidate: Candidate, best: Candidate, without_other: bool) -> None:
     """Draw remarks on the weaknesses of a method's table, and on the method with the smallest bound, if much smaller.
 
     best : the table of that method. without_other : true if rows with "other" are left out.
     """
     remarks = []
-    method, plan = offer.arm.algorithm, run.plans[offer.arm.label]
+    method, plan = candidate.arm.algorithm, run.plans[candidate.arm.label]
     if isinstance(method, SyntheticData) and method.release == "rows":
         draws = round(plan.resolved["draws"] * plan.iterations)
-        if draws < offer.table.rows:
+        if draws < candidate.table.rows:
             remarks.append(
-                f"{offer.arm.label} released {draws:,} drawn rows, the first of them drawn at random from all "
+                f"{candidate.arm.label} released {draws:,} drawn rows, the first of them drawn at random from all "
                 "combinations; a longer table repeats them."
             )
-    if best.error_bound < 0.5 * offer.error_bound:
+    if best.error_bound < 0.5 * candidate.error_bound:
         remarks.append(f"The table of {best.arm.label} promises less: {short_up(best.error_bound)} at most.")
     if without_other:
         remarks.append(f"Rows with “{OTHER}” are left out: right if the data have none, which you declare here.")
@@ -245,11 +250,11 @@ def _remarks(run: Run, offer: Offer, best: Offer, without_other: bool) -> None:
         st.info(" ".join(remarks), icon=":material/lightbulb:")
 
 
-def _worst_tables(experiment: Experiment, offer: Offer, game: MarginalGame) -> None:
+def _worst_tables(experiment: Experiment, candidate: Candidate, game: MarginalGame) -> None:
     """Draw the columns, or pairs of columns, in which a synthetic table has the largest errors: a diagnostic."""
-    errors = table_errors(game.marginals, game.true_answers(), _cells(game, offer))[:WORST_TABLES]
+    errors = table_errors(game.marginals, game.true_answers(), _cells(game, candidate))[:WORST_TABLES]
     heading = st.container(horizontal=True, vertical_alignment="center", gap="small")
-    heading.markdown(f"**Where the table of {offer.arm.label} is worst**", width="stretch")
+    heading.markdown(f"**Where the table of {candidate.arm.label} is worst**", width="stretch")
     with heading:
         explain.privacy_badge("not private")
     names = ("Columns", "Worst cell", "True share", "Share in the table", "Error", "Mean error of its cells")

@@ -117,7 +117,7 @@ def _split(panel: Panel, view: PlanView) -> None:
         method, compared = _method(view, label), comparisons[label]
         _controls(panel, method, compared)
         if isinstance(method, LineSearch):
-            # Of an iteration with a Hessian: a third if no share is set, however gradient and Hessian divide the rest.
+            # Of an iteration with a Hessian: a third by default. Gradient and Hessian split the rest.
             share = short(100 * (method.search_share or 1 / 3), 2)
             blindness = short(view.plans[label].resolved["search_blindness"])
             st.caption(

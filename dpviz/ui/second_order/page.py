@@ -119,7 +119,7 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
     problem = Settings(draft.cls, {**values, "gap": None, "gap_cost": None}).build()  # for which Γ is to be computed
     assert isinstance(problem, NonconvexModel)
     file_key = None if problem.public else file.known_as(panel.page)
-    fact = PrivateFact(panel, "gap", symbol="ε_Γ", what="the gap", about=problem.to_json(), file=file_key)
+    fact = PrivateFact(panel, "gap", symbol="ε_Γ", what="the gap", problem_json=problem.to_json(), file=file_key)
     if cost is not None:
         fact.note_origin(value, cost)  # notes a value from a link as a release
     # At the start 0 a release says nothing; and under pure ε there is no run, as these methods need Gaussian noise.
@@ -127,12 +127,13 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
         spend = advice.suggested_cost(budget) if cost is None else cost
         fact.offer_release(value, spend, partial(advice.release_gap, problem, spend, draft.seed, draft.tables))
     fact.say_error()
-    paid = fact.cost_of(value)  # of all releases of Γ, whatever `gap_cost` holds; None if this value is of none
-    released_value = None if paid is None else value  # which may be for another problem
+    paid = fact.cost_of(value)  # of all releases of Γ together; None if this value was not released
+    released_value = None if paid is None else value
+    # It also warns of a value that was released for another problem.
     fact.warn(paid is not None, where="with the gap that was released, and its cost", value=released_value)
     if value is not None and paid is None:
         fact.note_as_typed(value)
-        if cost is not None:  # as if the value had been bought
+        if cost is not None:  # that of a release, which a typed value does not need
             say_typed("Γ")
     return {**values, "gap_cost": paid}
 
@@ -240,8 +241,7 @@ class SecondOrderPage(FamilyPage):
 
     def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
         """Return the usual card, with the number of iterations T next to the label."""
-        title, noise, _, help = guarantee.noise_card(label, plan)  # the third is the label, too, with the steps
-        return title, noise, f"{label}, T = {plan.iterations:,}", help
+        return guarantee.noise_card(label, plan)._replace(below=f"{label}, T = {plan.iterations:,}")
 
     def draw_advice(self, view: PlanView) -> None:
         """Say of each method whether its runs can stop under this noise, and of one how they could otherwise; then draw
@@ -322,9 +322,11 @@ class SecondOrderPage(FamilyPage):
             for arm in run.experiment.arms
             if arm.label in trace.arm_traces and trace.arm_traces[arm.label].private
         }
-        endings_or_none = {label: advice.run_endings(trace, arm, run.plans[label]) for label, arm in private.items()}
-        # None before a record.
-        endings_by_label = {label: endings for label, endings in endings_or_none.items() if endings is not None}
+        endings_by_label: dict[str, advice.RunEndings] = {}
+        for label, arm in private.items():
+            endings = advice.run_endings(trace, arm, run.plans[label])
+            if endings is not None:  # None before a record
+                endings_by_label[label] = endings
         if not endings_by_label:
             return None
         first_label, *others = endings_by_label
@@ -361,7 +363,7 @@ class SecondOrderPage(FamilyPage):
     # ----------------------------------------------------------------------------------------------------- after a run
 
     def curve_options(self, view: PlanView) -> CurveOptions:
-        """Return options that draw the exact gradient norm second; for a user's file the cost, as it reads data."""
+        """Return options that draw the exact gradient norm second; on a user's file, which it would read, the cost."""
         public = view.experiment.problem.public
         return CurveOptions(second="gradient_norm" if public else "gradient_charged")
 
@@ -467,7 +469,7 @@ def _rounded_up(rows: float | None) -> float | None:
 
 
 def _remark(facts: NonconvexFacts, symbol: str) -> str:
-    """Return a remark for behind a constant that is assumed; "" for one that follows from the loss, or was released."""
+    """Return a remark to follow a constant that is assumed; "" for one that follows from the loss, or was released."""
     return " (assumed)" if any(constant.symbol == symbol for constant in facts.assumed) else ""
 
 

@@ -52,7 +52,7 @@ def _reasons(view: PlanView) -> None:
                 "K": epochs,
                 "Noise, step": step_noise,
                 "Noise, epoch": epoch_noise,
-                "Bound": option.bound if has_rows else math.inf,
+                "Bound": option.bound if has_rows else math.inf,  # as the smallest bound is then
                 "Smallest bound": option.best.bound,
                 "its T": option.best.length,
                 "its K": option.best.epochs,
@@ -76,8 +76,8 @@ def _sums(panel: Panel, view: PlanView) -> None:
         layout = method.layout(forecast.facts)
         st.markdown(texts.TREE)
         _tree(panel, view, layout.length)
-        sums = method.sums if has_sums(view.experiment) else None
-        settings = layout.length, sums, method.follow_moves  # of the epochs in both charts
+        sums = method.sums if has_sums(view.experiment) else None  # with None the charts mark no settings
+        settings = layout.length, sums, method.follow_moves
         charts.show_side_by_side(
             (figures.noise_ratio(*settings), panel.key("chart_noise_ratio")),
             (figures.crossover(*settings), panel.key("chart_crossover")),

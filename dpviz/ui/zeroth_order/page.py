@@ -152,7 +152,8 @@ class ZerothOrderPage(FamilyPage):
         yield figures.bound_parts(forecast.bounds, forecast.facts, without=forecast.labels_without_bound)
         k = view.experiment.problem.rows_per_person  # a person with k rows has k times the μ of a row
         curves = {label: k * mu for label, mu in forecast.mu_of_first_steps.items()}
-        yield figures.privacy_of_first_steps(curves, view.styles, k * (forecast.mu or 0.0))  # None: without curves
+        # There are no curves if `mu` is None.
+        yield figures.privacy_of_first_steps(curves, view.styles, k * (forecast.mu or 0.0))
         yield page_plan.privacy_spent(view)
 
     def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
@@ -163,7 +164,7 @@ class ZerothOrderPage(FamilyPage):
             "Scale of the noise on each coordinate of the gradient estimate (of DP-ZO: on the one slope), root mean "
             "square over the steps."
         )
-        return "Noise of a step", value, f"{label}, {plan.iterations:,} steps", help
+        return guarantee.Card("Noise of a step", value, f"{label}, {plan.iterations:,} steps", help)
 
     def draw_advice(self, view: PlanView) -> None:
         """Warn where steps are too few to reach the minimum; draw the advised method, with a button that applies it."""
@@ -310,7 +311,7 @@ class ZerothOrderPage(FamilyPage):
             f"{results.heaviest(arm_trace.output['x'][0], names)}."
             for label, arm_trace in arm_traces.items()
         }
-        results.show_model(panel, run, sentences, model, meaning(problem))
+        results.show_model(panel, run, sentences, model, explain_prediction(problem))
 
     def draw_results(self, panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Charts:
         """Draw the length of the noisy gradients, the stationarity of the runs and, for a function of two parameters,
@@ -320,7 +321,8 @@ class ZerothOrderPage(FamilyPage):
             drawings = _norms(panel, run, trace)
         if not diagnostics:
             return drawings
-        for column, metric in zip((right, left), figures.STATIONARITY, strict=True):  # the left one has the lengths
+        # The right column first: the left one has the lengths already.
+        for column, metric in zip((right, left), figures.STATIONARITY, strict=True):
             with column:
                 drawings += _stationarity(panel, run, trace, metric)
         if self.has_map(run):
@@ -346,7 +348,7 @@ class ZerothOrderPage(FamilyPage):
                 clipped[label] = float(shares.mean()), float(masses.mean())
         if not clipped:
             return
-        label = max(clipped, key=clipped.__getitem__)  # by their shares of the differences, first of all
+        label = max(clipped, key=clipped.__getitem__)  # the largest share of the differences decides
         share, mass = clipped[label]
         explain.show_not_private(f"**Clipped**: {texts.clipping(share, mass, label)}")
         if mass > MUCH:
@@ -396,6 +398,7 @@ def average_over_discs(objective: Ground, radius: float) -> Ground:
     angles = np.arange(BALL) * np.pi * (3 - np.sqrt(5))
     radii = np.sqrt((np.arange(BALL) + 0.5) / BALL)
     total = np.zeros_like(objective.values)
+    # `_shift` moves along the last axis, which is x; transposed, it is y.
     for length, angle in zip(radii.tolist(), angles.tolist(), strict=True):
         moved_along_x = _shift(padded, padding, x_cells * length * math.cos(angle))
         total += _shift(moved_along_x.T, padding, y_cells * length * math.sin(angle)).T
@@ -441,7 +444,7 @@ def _stationarity(panel: Panel, run: Run, trace: Trace, metric: str) -> Charts:
     return []
 
 
-def meaning(problem: TableModel) -> str:
+def explain_prediction(problem: TableModel) -> str:
     """Explain how to predict with the coefficients of a model, given how the problem scales inputs and target."""
     facts = problem.data.facts()
     divisor = math.sqrt(problem.features) if problem.divisor is None else problem.divisor
