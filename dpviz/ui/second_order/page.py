@@ -105,7 +105,7 @@ def _draw_gap(panel: Panel, cls: type[ProblemSpecification], values: Mapping[str
     # That a gap was typed is noted, as it then counts as declared, and costs nothing.
     fields = {"gap": panel.number(controls["gap"], "gap", on_change=partial(note_typed, panel, "gap"))}
     if values["start"] == "random":
-        fields |= panel.specification(cls, ["start_seed", "gap_cost"])
+        fields |= panel.controls(cls, ["start_seed", "gap_cost"])
     return fields
 
 
