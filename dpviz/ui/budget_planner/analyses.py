@@ -406,7 +406,7 @@ def _take_columns(panel: Panel, table: EditedTable) -> None:
                 by = right.selectbox("By the groups of", by_names, index=None, key=panel.key("columns_by"))
                 groups = None if by is None else (by, values[by])
             lines = [  # `count` reads each off the rows once, though the page is drawn often
-                file.count((kind, name, by), partial(declared.proposal, KINDS[kind], name, values[name], groups))
+                file.compute_once((kind, name, by), partial(declared.proposal, KINDS[kind], name, values[name], groups))
                 for name in names
             ]
         rows = len(file.frame) if relation(panel) == "replace-one" else None  # else it is secret
