@@ -131,7 +131,7 @@ def _show_rows(panel: Panel, bound: ErrorBound, rows: int, budget: Budget, wante
     else:
         result = f"{error} needs **{needed:,} rows** by the bound; you have {rows:,}."
     st.markdown(f"{_verdict(needed is not None and needed <= rows)}: at {budget_text}, {result} {noise}")
-    low, high = sorted((rows, needed or rows))  # without a number that is needed, around that at hand alone
+    low, high = sorted((rows, needed or rows))  # where no number is proven, around the rows at hand alone
     axis = np.unique(np.geomspace(max(1, low / 4), high * 4, FEW).round().astype(int))  # whole, each once
     # A copy is not checked, as n may lie beyond the range of its control.
     errors = np.array([bound.model_copy(update={"rows": n}).best(budget).bound for n in axis.tolist()])

@@ -94,7 +94,7 @@ class _Planner(PageBody):
         with draw_errors(head):
             self.panel.check()
             budget, means = self.budget.build(), self.means.build()
-        foot = head  # after a mistake there is no answer, below which it would be
+        foot = head  # after a mistake; else it is below the answer
         if budget is not None and means is not None:
             with head:
                 self.panel.hidden_heading("The answer")
