@@ -500,16 +500,16 @@ class Panel:
     def switch(self, name: str, label: str, default: bool, help: str) -> bool:
         """Draw a switch, whose label says what "on" means; return true if it is on."""
 
-        def draw(_: Bind) -> bool:
-            return st.toggle(label, value=default, key=self.key(name), help=help, bind="query-params")
+        def draw(bind: Bind) -> bool:
+            return st.toggle(label, value=default, key=self.key(name), help=help, bind=bind)
 
         return self._bound(name, label, default, draw, lambda value: str(value).lower())
 
     def text(self, name: str, label: str, default: str, help: str) -> str:
         """Draw an input for a text of a few lines; return the text."""
 
-        def draw(_: Bind) -> str:
-            return st.text_area(label, value=default, key=self.key(name), help=help, bind="query-params")
+        def draw(bind: Bind) -> str:
+            return st.text_area(label, value=default, key=self.key(name), help=help, bind=bind)
 
         return self._bound(name, label, default, draw, str, may_be_empty=True)
 
@@ -517,7 +517,7 @@ class Panel:
         """Draw a choice of any number of `options`; return the chosen ones in the order of `options`."""
         default_options = [option for option in options if option in default]
 
-        def draw(_: Bind) -> list[str]:
+        def draw(bind: Bind) -> list[str]:
             selected = st.pills(
                 label,
                 options,
@@ -525,7 +525,7 @@ class Panel:
                 default=default_options,
                 key=self.key(name),
                 help=help,
-                bind="query-params",
+                bind=bind,
             )
             return [option for option in options if option in selected]
 

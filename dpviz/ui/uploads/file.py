@@ -249,7 +249,7 @@ def choose_upload(
     old_line = st.session_state.get(line_key, "")  # description of the data set at the last draw, "" without one
     if st.session_state.pop(FOLD, False):
         st.session_state[folded_key] = True
-        st.session_state.pop(open_key, None)
+        st.session_state.pop(open_key, None)  # so that the expander takes `expanded` again
     with st.container(horizontal=True, key=f"{page}_own_file"):
         title = escape_name(old_line) if old_line else "Your data"
         is_unfolded = folded_key not in st.session_state
