@@ -384,7 +384,7 @@ def _take_columns(panel: Panel, table: EditedTable) -> None:
             "Propose from its values (not private)",
             key=panel.key("columns_values"),
             help=texts.PROPOSE_HELP,
-            on_change=read_again,
+            on_change=read_again,  # as the values are forgotten below
             args=(panel.page, NamesOnlyFile),
         )
         if not is_proposing:

@@ -233,7 +233,7 @@ def _caption(settings: Specification, axes: Axes) -> str:
 def _show_buttons(lesson: Lesson, step: int) -> None:
     """Draw the buttons to the previous and the next step; after the last step, to the next lesson or the list.
 
-    The next step can be opened only when the visitor has made the prediction.
+    The next step can be opened only when the visitor has made the prediction, or teaches a class.
     """
     is_waiting = step == PREDICT and not is_answered(lesson) and classroom.room() is None
     row = st.container(horizontal=True, vertical_alignment="center")

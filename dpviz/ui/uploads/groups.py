@@ -233,7 +233,7 @@ def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
     is_undeclared = group_positions(column, [*stay, OTHER]) == len(stay)  # of each row: the last position, of "other"
     max_new = max(0, MAX_GROUPS - 1 - len(stay))  # one group is "other"
     frequent = [name for name in target_classes(column[is_undeclared], max_new) if name != OTHER]
-    names = [*sorted((*stay, *frequent), key=class_sort_key), OTHER]  # in the order of released shares
+    names = [*sorted((*stay, *frequent), key=class_sort_key), OTHER]  # in one order, by which `_buy` finds releases
     filled: dict[str, float] = {}
     if with_shares:
         all_counts = np.bincount(group_positions(column, names), minlength=len(names)).astype(float)
