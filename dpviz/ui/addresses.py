@@ -37,7 +37,7 @@ def experiment(address: str) -> Experiment:
         )
     folder = str(Path(__file__).parents[2])  # that of the package, so that the process imports the same one
     path = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
-    # With percent codes for other signs, such as a null character, which no argument of a program may hold.
+    # Signs that the address should not hold become percent codes: an argument of a program may have no null character.
     program = [sys.executable, "-m", __name__, quote(address, safe=_UNESCAPED, errors="replace")]
     try:
         process = subprocess.run(

@@ -131,7 +131,7 @@ class Panel:
         prefix : put before the control's name in its key, not in `into`. Other arguments are the fields of `Lead`.
         """
         # The control is not drawn yet, so its value is read where Streamlit will find it: in the session, or else in
-        # the address. Where the text there is no number, drawing the control will tell the visitor.
+        # the address. If the text in the address is no number, drawing the control will tell the visitor.
         key = self.key(prefix + control.name)
         value: Any = control.default
         if control.count:
@@ -166,7 +166,7 @@ class Panel:
     def lead_texts(self) -> dict[str, str]:
         """Return the values of the leading controls as texts, by the labels of these controls.
 
-        Such a text is "ε = 2" or, of several numbers, "shape 1 0.5".
+        Such a text is "ε = 2" or, for several numbers, which are the shape of a schedule, "shape 1 0.5".
         """
         texts = {}
         for lead in self.leads:
@@ -198,7 +198,7 @@ class Panel:
 
         return components.Handles(control.title, st.session_state.get(turn_key, 0), move)
 
-    def specification(self, cls: type[Specification], names: Sequence[str], prefix: str = "") -> dict[str, Any]:
+    def controls(self, cls: type[Specification], names: Sequence[str], prefix: str = "") -> dict[str, Any]:
         """Draw the controls of the settings `names` of a Specification; return their values by setting.
 
         Their keys are `<page>_<prefix><setting>`.
@@ -261,7 +261,7 @@ class Panel:
             del st.query_params[key]
             self.unread.append(control.title)
         bind = self._prepare_bind(name, control.title, default, str, may_be_empty=True)
-        if is_unread:  # not bound in this drawing, so that Streamlit draws the default
+        if is_unread:  # Streamlit would still give a bound control the text with which the visitor came
             bind = None
         text = st.text_input(control.title, value=default, key=key, help=control.help, bind=bind)
         self._note_unread(name)
@@ -446,7 +446,7 @@ class Panel:
             st.header(title, anchor=False)
 
     def open_sections(self, titles: Iterable[str], first: str = "") -> Sequence[str]:
-        """Draw the bar of sections; return the titles of the open ones: of one, or of none."""
+        """Draw the bar of sections; return the title of the open one in a sequence, empty if none is open."""
         section = self.choice("section", "Section", {title: title for title in titles}, first, SECTIONS, bar=True)
         return (section,) if section else ()
 
@@ -484,7 +484,7 @@ class Panel:
         for key in stored.keys() - drawn_keys:  # the closed sections
             self.query[key] = stored[key]
             streamlit_patches.unbind(key)
-            with suppress(StreamlitAPIException):  # Streamlit has it bound still, if that patch is left out
+            with suppress(StreamlitAPIException):  # Streamlit refuses this if the patch behind `unbind` is left out
                 st.query_params[key] = stored[key]
 
     def named(self, name: str, label: str, options: Iterable[str], help: str, first: str = "") -> str:
@@ -500,16 +500,16 @@ class Panel:
     def switch(self, name: str, label: str, default: bool, help: str) -> bool:
         """Draw a switch, whose label says what "on" means; return true if it is on."""
 
-        def draw(_: Bind) -> bool:
-            return st.toggle(label, value=default, key=self.key(name), help=help, bind="query-params")
+        def draw(bind: Bind) -> bool:
+            return st.toggle(label, value=default, key=self.key(name), help=help, bind=bind)
 
         return self._bound(name, label, default, draw, lambda value: str(value).lower())
 
     def text(self, name: str, label: str, default: str, help: str) -> str:
         """Draw an input for a text of a few lines; return the text."""
 
-        def draw(_: Bind) -> str:
-            return st.text_area(label, value=default, key=self.key(name), help=help, bind="query-params")
+        def draw(bind: Bind) -> str:
+            return st.text_area(label, value=default, key=self.key(name), help=help, bind=bind)
 
         return self._bound(name, label, default, draw, str, may_be_empty=True)
 
@@ -517,7 +517,7 @@ class Panel:
         """Draw a choice of any number of `options`; return the chosen ones in the order of `options`."""
         default_options = [option for option in options if option in default]
 
-        def draw(_: Bind) -> list[str]:
+        def draw(bind: Bind) -> list[str]:
             selected = st.pills(
                 label,
                 options,
@@ -525,7 +525,7 @@ class Panel:
                 default=default_options,
                 key=self.key(name),
                 help=help,
-                bind="query-params",
+                bind=bind,
             )
             return [option for option in options if option in selected]
 
@@ -570,8 +570,8 @@ class Panel:
     ) -> T:
         """Draw a control that the address restores; return its value, and note it in `query` if it is not the default.
 
-        draw : draws the control and returns its value; its argument is that of Streamlit that binds the control to the
-        address, or does not. text : returns the form of a value in the address.
+        draw : draws the control and returns its value; its argument is `bind` of Streamlit's controls.
+        text : returns the form of a value in the address.
         may_be_empty : true if the control can have no value, or ignores an empty one in the address.
         """
         value = draw(self._prepare_bind(name, title, default, text, may_be_empty))

@@ -59,8 +59,8 @@ def back_to_lesson() -> None:
 def show(panel: Panel, preset: PresetLink | None = None, facts_read: Collection[str] = ()) -> None:
     """Draw the menu with the links that restore the controls, to copy; call it when all controls have been drawn.
 
-    preset : the preset whose settings the page has, None if it has those of none. facts_read : names of the facts in
-    the settings that were read from the data.
+    preset : the preset whose settings the page has, None if there is none. facts_read : names of the facts in the
+    settings that were read from the data.
     """
     with st.popover("Copy link", icon=":material/link:", key=panel.key("link"), type="tertiary"):
         contents = (
@@ -119,7 +119,7 @@ def expand() -> None:
     except UserError:
         del st.query_params[PACKED]
         st.session_state[_IS_DAMAGED] = True
-        st.rerun()  # the next run draws the warning: what this run draws is lost if the server's menu is still missing
+        st.rerun()  # the next run draws the warning: on a fresh server `navigation` drops what this run draws
     others = {name: st.query_params.get_all(name) for name in st.query_params if name in NO_SETTINGS - {PACKED}}
     streamlit_patches.set_address({**settings, **others})
 

@@ -53,7 +53,7 @@ def split_inputs(panel: Panel, control: Control, share: float, names: Sequence[s
         right.number_input(
             f"{SHARE}: {name}",
             *limits,
-            value=st.session_state.setdefault(f"{key}_born", percent),  # must stay the same as at first
+            value=percent,
             step=0.01,
             key=key,
             label_visibility="collapsed",

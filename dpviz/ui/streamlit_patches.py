@@ -155,7 +155,7 @@ def _request(session: "AppSession", request: "ClientState | None") -> None:
 def _queue_if_early(session: "AppSession", request: "ClientState | None") -> bool:
     """Add a request to those that wait, and return true; return false if it is to be served now."""
     if request is not None:
-        request.page_script_hash = _page_of(session, request)
+        request.page_script_hash = _page_of(session, request)  # 2 in the list at the top
     if session in _waiting:
         _waiting[session].append(request)
         return True
@@ -173,8 +173,8 @@ def _serve(session: "AppSession", request: "ClientState | None") -> None:
 
 
 def _is_of_page_left(session: "AppSession", request: "ClientState") -> bool:
-    """Return true if a fragment's request is for another page than the one that is about to begin or, if none is, than
-    the present one."""
+    """Return true if a fragment's request is for a page that the visitor has left: for another one than the page that
+    is about to begin or, if there is none, than the present page."""
     if not request.fragment_id:
         return False
     page, runner = session._pages_manager.current_page_script_hash, session._scriptrunner
@@ -186,7 +186,7 @@ def _is_of_page_left(session: "AppSession", request: "ClientState") -> bool:
 
 
 def _run(runner: "ScriptRunner", request: "RerunData") -> None:
-    """Run a page, or fragments of it unless another page has begun since the request of them was taken.
+    """Run a page, or fragments of a page unless another page has begun since the request of the fragments was taken.
 
     It replaces `ScriptRunner._run_script`.
     """
@@ -227,8 +227,8 @@ def _restore_newer(state: "SessionState", message: "WidgetStates") -> None:
         outdated = []
     # If the browser's value of a slider is new to it and equals the server's, the browser has drawn that value, and
     # with it the number of the slider, which is drawn earlier: a number that differs is then the visitor's.
-    new_ids = {control.id for control in message.widgets if control.id in last and last[control.id].control != control}
-    keys_up_to_date = {keys.get(name) for name in new_ids.difference(control.id for control in changed)}
+    new_reports = [control for control in message.widgets if control.id in last and last[control.id].control != control]
+    keys_up_to_date = {keys.get(control.id) for control in new_reports if control not in changed}
     outdated = [control for control in outdated if f"{keys.get(control.id)}_slider" not in keys_up_to_date]
     server_values[_DRAWN] = math.inf  # the page is drawn from now on
     reports = {control.id: _Report(control) for control in message.widgets}
@@ -300,7 +300,7 @@ def _without_sending(change: Callable[..., None]) -> Callable[..., None]:
             if context is not None:
                 context.query_string = urlencode(params._query_params, doseq=True)
 
-        # For this object alone, until it is deleted below.
+        # An attribute of this object hides the method of the class, until it is deleted below.
         params._send_query_param_msg = lambda: with_fallback(note, otherwise=None)
         try:
             change(params, *args)
@@ -327,8 +327,8 @@ def _with_settings(work: Callable[["QueryParams"], None]) -> None:
 def set_address(settings: Mapping[str, list[str]]) -> None:
     """Replace the settings in the address, before the running script draws its controls.
 
-    Streamlit's own functions refuse to set those of controls that were drawn before. A browser may name an address
-    again that it has replaced: by its button Back, or in a request from before it heard of the new one.
+    Streamlit's own functions refuse to set those of controls that were drawn before. Such settings come when a browser
+    names an earlier address again: by its button Back, or in a request from before it heard of the new address.
     """
 
     def set_all(params: "QueryParams") -> None:

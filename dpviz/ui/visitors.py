@@ -85,7 +85,7 @@ class Visitor:
             run.abandon()
 
     def take_back(self, name: str) -> bool:
-        """Take over the runs and notes of the visitor with the name `name`, as whom this tab was before.
+        """Take over the runs and notes of the visitor `name`, which this tab was before it was loaded again.
 
         Return false, and take over nothing, if that visitor is still active: this tab is then a copy of the other's.
         """
@@ -146,7 +146,7 @@ _by_name: "WeakValueDictionary[str, Visitor]" = WeakValueDictionary()
 def current() -> Visitor:
     """Return the visitor for whom this page is drawn."""
     if KEY not in st.session_state:
-        context = script_context()  # None where this Streamlit lacks its name: the session is not known then
+        context = script_context()  # None if Streamlit lacks a private name: then the session is unknown
         new_visitor = Visitor("" if context is None else context.session_id)
         st.session_state[KEY] = _by_name[new_visitor.name] = new_visitor
     visitor: Visitor = st.session_state[KEY]

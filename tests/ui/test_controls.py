@@ -54,9 +54,9 @@ def script() -> None:
     from dpviz.ui.controls import Panel
 
     panel = Panel("p")
-    values = panel.specification(ApproximateDP, ["epsilon", "delta"])
-    values |= panel.specification(HeavyBall, ["iterations", "noise", "momentum_rule"], prefix="hb_")
-    values |= panel.specification(LogisticRegression, ["clip"])
+    values = panel.controls(ApproximateDP, ["epsilon", "delta"])
+    values |= panel.controls(HeavyBall, ["iterations", "noise", "momentum_rule"], prefix="hb_")
+    values |= panel.controls(LogisticRegression, ["clip"])
     values["on"] = panel.switch("on", "On", False, "Help.")
     values["several"] = panel.several("several", "Several", ["a", "b"], ["a"], "Help.")
     st.session_state["values"], st.session_state["query"] = values, panel.query

@@ -40,11 +40,11 @@ def script(kind: str) -> None:
     from dpviz.ui.uploads import categories, groups, table
 
     panels = {
-        "table": table.uploaded,
-        "users": table.uploaded_with_users,
-        "groups": groups.uploaded,
-        "losses": lambda page: groups.uploaded(page, loss_columns=True),
-        "categories": categories.uploaded,
+        "table": table.choose_upload,
+        "users": table.choose_upload_with_users,
+        "groups": groups.choose_upload,
+        "losses": lambda page: groups.choose_upload(page, loss_columns=True),
+        "categories": categories.choose_upload,
     }
     if not st.session_state.get("hidden"):
         panel = panels[st.session_state.get("kind", kind)]  # a test may change to another one in the same session
@@ -204,7 +204,7 @@ def test_what_is_declared_is_used_and_not_marked_and_survives_another_page(kind:
 
 def forgotten(upload: file.File) -> bool:
     """Whether nothing of its rows is left, though a widget that was drawn for it may hold on to it for a while."""
-    return upload.frame.empty and upload.result is None and not (upload.counts or upload.starts or upload.bounds)
+    return upload.frame.empty and upload.result is None and not (upload.row_results or upload.starts or upload.bounds)
 
 
 @PANELS

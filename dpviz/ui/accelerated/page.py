@@ -172,7 +172,7 @@ MENU = problem_menu.ProblemMenu(
     sources={
         problem_menu.ANY: {
             **problem_menu.generators(table.GENERATORS),
-            problem_menu.UPLOAD: problem_menu.Source("Your own file", upload=table.uploaded),
+            problem_menu.UPLOAD: problem_menu.Source("Your own file", upload=table.choose_upload),
             QUADRATIC: problem_menu.Source(Quadratic.title),
         }
     },

@@ -67,7 +67,7 @@ def controls(panel: Panel) -> Choices:
         mistakes = {mistake.name: mistake for mistake in families.broken()}
         mistake_titles = {name: mistake.title for name, mistake in mistakes.items()}
         name = panel.choice("mistake", "Mistake", mistake_titles, next(iter(mistake_titles)), texts.MISTAKE_HELP)
-        rest = panel.specification(Auditing, ["mended"])
+        rest = panel.controls(Auditing, ["mended"])
         budgets, runs, prefix = (mistakes[name].budget,), mistakes[name].runs, f"{family}_{name}"
     else:
         first_cases: dict[str, Case] = {}  # the first case of each method, by the method's title
@@ -126,7 +126,7 @@ def describe(auditing: Auditing) -> str:
     if auditing.mended:
         return f"{text} This is “{mistake.title}” without the mistake."
     catch = {"attack": "the attack catches", "tests": "the tests of the implementation catch"}[mistake.by]
-    # `mistake.runs` is chosen so, for the budget that the mistake claims to keep.
+    # `mistake.runs` is the number with which 99 of 100 audits catch the mistake, at the budget that it claims to keep.
     sufficient = f"At {mistake.budget.describe()} and {mistake.runs:,} runs, {catch} it in 99 of 100 audits."
     return f"{text}  \n**The mistake.** {mistake.mistake} {sufficient}"
 
@@ -217,7 +217,7 @@ class _Screen(PageBody):
         with self.tools:
             active = run_panel.bar(panel, texts.TITLE, ready, switch_area=foot.container(width="content"))
         with verdict:
-            # A verdict on the present settings, where it is shown, describes the case itself.
+            # Unless a verdict on the present settings is shown, which describes the case itself.
             if self.auditing is not None and (self.run is None or self.is_outdated or not self.shows(self.run)):
                 st.markdown(describe(self.auditing))
             run_panel.show_live(page, active, self._show_verdict, if_none=texts.NONE)
@@ -331,7 +331,7 @@ class _Screen(PageBody):
                 return None if run is None or not run.job.active else run.poll_interval()
             threshold = self.threshold(run)
             self._say_outdated()
-            results.guesses(run.auditing, run.progress)
+            results.show_attackers_test(run.auditing, run.progress)
             charts = results.all_charts(run.auditing, run.progress, threshold)
             del charts["roc"]  # the chart of the rates, which is next to the verdict
             for column, (name, chart) in zip(st.columns(2), charts.items(), strict=False):  # one chart before a look

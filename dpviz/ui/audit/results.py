@@ -125,7 +125,7 @@ def cards(auditing: Auditing, progress: Progress | None, key: str) -> None:
         right.metric(f"Proven {claim.symbol}", f"≥ {short_down(outcome.bound)}", help=help, **style)
 
 
-def guesses(auditing: Auditing, progress: Progress) -> None:
+def show_attackers_test(auditing: Auditing, progress: Progress) -> None:
     """Draw how often the attacker's rule is right and how often it is a false alarm, in the runs that count."""
     outcome = verdict(auditing, progress)
     if outcome is None:
@@ -260,7 +260,8 @@ def scores_chart(auditing: Auditing, progress: Progress, guess: float | None, *,
 def _rates_of(attack: Attack, present: Floats, absent: Floats) -> tuple[float, float]:
     """Return the false and the true positive rate of an attack, where a positive is a run that is taken for one on D.
 
-    present, absent : scores of the runs on D and on D'. A reverse attack says D' where its test is met, so D elsewhere.
+    present, absent : scores of the runs on D and on D'. A reverse attack has as hits the runs on D' for which it says
+    D'; it takes all other runs for runs on D.
     """
     runs = len(present)  # as many as on D'
     hit_rate, false_hit_rate = (count / runs for count in attack.counts(present, absent))
@@ -278,8 +279,8 @@ def bound_figure(auditing: Auditing, progress: Progress) -> go.Figure:
     level = 1 - (1 - auditing.audit.confidence) / auditing.audit.looks  # so that all looks hold together
     low, high = clopper_pearson(hits, runs, level)
     false_low, false_high = clopper_pearson(false_hits, runs, level)
-    # `least` is the smallest number of the claim, such as ε, with which the rates are possible. It rises with the true
-    # positive rate, and falls with the false positive rate.
+    # The smallest number of the claim, such as ε, with which the rates are possible. It rises with the true positive
+    # rate, and falls with the false positive rate.
     bounds, upper = claim.smallest_value(low, false_high), claim.smallest_value(high, false_low)
     estimates = claim.smallest_value(hits / runs, false_hits / runs)
     refuting = [progress.tuning + look.runs for look in looks if look.bound > claim.value]
@@ -382,7 +383,7 @@ def class_thresholds(progress: Progress, ballot: Ballot) -> np.ndarray:
 def reveal_class(panel: Panel, room: Room, auditing: Auditing, progress: Progress, ballot: Ballot) -> None:
     """Fix the median threshold of a class as the visitor's, and have phones show the attacker's; for a callback.
 
-    Nothing happens before a phone has placed one.
+    Nothing happens before a phone has placed a threshold.
     """
     if ballot.answers:
         room.close(ballot)

@@ -80,7 +80,7 @@ MENU = ProblemMenu(
     sources={
         name: {DRAWN: Source("Drawn for it", default_generator(name), prefix=f"{name}_{DRAWN}_")}
         | generators(GENERATORS)
-        | {UPLOAD: Source("Your own file", upload=table.uploaded_with_users)}
+        | {UPLOAD: Source("Your own file", upload=table.choose_upload_with_users)}
         for name in MODELS
     },
     label="Data",

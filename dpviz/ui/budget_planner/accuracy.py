@@ -131,7 +131,7 @@ def _show_rows(panel: Panel, bound: ErrorBound, rows: int, budget: Budget, wante
     else:
         result = f"{error} needs **{needed:,} rows** by the bound; you have {rows:,}."
     st.markdown(f"{_verdict(needed is not None and needed <= rows)}: at {budget_text}, {result} {noise}")
-    low, high = sorted((rows, needed or rows))  # without a number that is needed, around that at hand alone
+    low, high = sorted((rows, needed or rows))  # where no number is proven, around the rows at hand alone
     axis = np.unique(np.geomspace(max(1, low / 4), high * 4, FEW).round().astype(int))  # whole, each once
     # A copy is not checked, as n may lie beyond the range of its control.
     errors = np.array([bound.model_copy(update={"rows": n}).best(budget).bound for n in axis.tolist()])
@@ -178,7 +178,7 @@ def show_required_budget(panel: Panel, means: NoisyMeans, target: float, delta: 
         cls = bounds()[name]
         names = {key: currency.name for key, currency in CURRENCIES.items()}
         currency = panel.choice("error_currency", "Currency of the answer", names, "pure", texts.CURRENCY_HELP)
-        values = panel.specification(cls, [control.name for control in _own_controls(cls)], prefix=f"{name}_")
+        values = panel.controls(cls, [control.name for control in _own_controls(cls)], prefix=f"{name}_")
     with right:
         panel.check()
         return _show_smallest(_build(cls, means, values), target, CURRENCIES[currency], delta)

@@ -115,7 +115,7 @@ def show_plan(
     plan = _plan(means, rows, settings)
     if plan.from_data:
         with st.container(horizontal=True, vertical_alignment="center"):
-            explain.mark_taken("Proposals", f"{table.key}_knew", _know, (table,))
+            explain.mark_taken("Proposals", f"{table.key}_knew", _declare_known, (table,))
     figures: Charts = []
     if head is not None:
         with head:
@@ -219,18 +219,17 @@ def _plan(means: NoisyMeans, rows: Sequence[Row], settings: Mapping[str, str]) -
 def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, wanted: float, question: str) -> Charts:
     """Draw a sentence that says if the budget is enough, and the chart that answers the question.
 
-    wanted : the largest acceptable error, as a share, of those statistics for which none is declared. The rows that a
-    count needs are those it counts, which only the data know; so it has no verdict. Other statistics need rows of the
-    table.
+    wanted : the largest acceptable error, as a share, of those statistics for which none is declared. A count has no
+    verdict by it: the rows that it needs are those that it counts, and their number is known from the data alone.
     """
     planned, percent = plan.planned(budget), short(100 * wanted)
     by_share = [p for p in planned if p.statistic.accepted_error is None]
     needed = [(p.statistic, p.rows_needed(wanted)) for p in by_share]
-    # The rows that a count needs (its unit is "rows") are rows that it counts, never more than all.
+    # A count, whose unit is "rows", cannot count more rows than there are.
     too_few = [f"“{escape_name(s.name)}” {count:,}" for s, count in needed if count > plan.rows]
     counts = [f"“{escape_name(s.name)}” {count:,}" for s, count in needed if s.unit == "rows" and count <= plan.rows]
     accepted = zip(planned, plan.accepted_errors(wanted), strict=True)
-    too_far = [
+    too_inaccurate = [
         f"“{escape_name(p.statistic.name)}” is off by up to {short_up(p.error)}, not {short(error)}"
         for p, error in accepted
         if p.statistic.accepted_error is not None and p.error > error * (1 + 1e-6)  # by more than rounding
@@ -238,8 +237,8 @@ def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, wanted: float, q
     budget_text, error_text = budget.describe(), f"an error of {percent} % (95 % confidence)"
     if too_few:
         verdict = f"**No**: at {budget_text}, {error_text} needs more rows: {', '.join(too_few)}."
-    elif too_far:
-        verdict = f"**No**: at {budget_text}, {'; '.join(too_far)} (95 % confidence)."
+    elif too_inaccurate:
+        verdict = f"**No**: at {budget_text}, {'; '.join(too_inaccurate)} (95 % confidence)."
     elif len(counts) == len(planned):
         verdict = f"At {budget_text}, whether it is depends on the counts."
     else:
@@ -354,6 +353,7 @@ def _take(panel: Panel, table: EditedTable, amount: str, smallest: Smallest) -> 
 def _releases(plan: Analyses, budget: Budget) -> Releases:
     """Return the planned statistics as releases, for the chart of the attacker and for the assumptions."""
     planned = plan.planned(budget)
+    # Under other relations the number of rows is secret.
     constants = texts.DECLARED if plan.relation == "replace-one" else texts.DECLARED_SECRET
     if plan.rows_per_person > 1:
         constants += f" {texts.FEW_ROWS}"
@@ -384,7 +384,7 @@ def _take_columns(panel: Panel, table: EditedTable) -> None:
             "Propose from its values (not private)",
             key=panel.key("columns_values"),
             help=texts.PROPOSE_HELP,
-            on_change=read_again,
+            on_change=read_again,  # as the values are forgotten below
             args=(panel.page, NamesOnlyFile),
         )
         if not is_proposing:
@@ -405,11 +405,11 @@ def _take_columns(panel: Panel, table: EditedTable) -> None:
                 by_names = [name for name in values if not is_numeric_dtype(values[name])]
                 by = right.selectbox("By the groups of", by_names, index=None, key=panel.key("columns_by"))
                 groups = None if by is None else (by, values[by])
-            lines = [  # `count` reads each off the rows once, though the page is drawn often
-                file.count((kind, name, by), partial(declared.proposal, KINDS[kind], name, values[name], groups))
+            lines = [
+                file.compute_once((kind, name, by), partial(declared.proposal, KINDS[kind], name, values[name], groups))
                 for name in names
             ]
-        rows = len(file.frame) if relation(panel) == "replace-one" else None  # else it is secret
+        rows = len(file.frame) if relation(panel) == "replace-one" else None  # else n is secret
         st.button(
             "Add to the table" + (f", with n = {rows:,}" if rows is not None else ""),
             on_click=_add,
@@ -440,7 +440,7 @@ def _add(panel: Panel, table: EditedTable, analyses: Sequence[tuple[str, str, st
     panel.set_values({"columns": []} if rows is None else {"rows": rows, "columns": []})
 
 
-def _know(table: EditedTable) -> None:
+def _declare_known(table: EditedTable) -> None:
     """Make all proposals of the table declarations; for callbacks."""
     position = COLUMNS.index(DECLARED)
     table.replace(

@@ -143,8 +143,8 @@ def quoted(text: str) -> str:
 def proposal(cls: type[Statistic], name: str, values: pd.Series, groups: tuple[str, pd.Series] | None = None) -> str:
     """Return a line for a column of a file, with the keys, cut points, condition and groups read from its values.
 
-    A histogram gets texts as keys, and cut points of numbers; a count a condition on the same: one of these texts, or
-    at least the middle cut point.
+    A histogram gets the texts as keys, or cut points of the numbers. A count gets a condition: to be one of these
+    texts, or at least the middle cut point.
 
     values : of the column, numbers or texts. groups : name and texts of another column, of which each text is a group.
     """
@@ -177,7 +177,8 @@ def _cut_points(values: pd.Series) -> list[str]:
     """Return round numbers as parts of a line, about ten, that hold the middle 98 % of the finite values."""
     numbers = np.clip(values[np.isfinite(values)], -1e300, 1e300)  # so that differences are finite, too
     low, high = np.quantile(numbers, (0.01, 0.99)) if len(numbers) else (0.0, 1.0)
-    power = 10.0 ** math.floor(math.log10((high - low) / 10 or 1.0))  # 1.0 if all numbers are equal
+    width = (high - low) / 10 or 1.0  # 1.0 if all numbers are equal
+    power = 10.0 ** math.floor(math.log10(width))
     # The smallest of these steps with which ten are enough.
     step = next(multiple * power for multiple in (1, 2, 5, 10) if multiple * power * 10 >= high - low)
     first = math.floor(low / step)

@@ -200,7 +200,7 @@ class EditedTable:
         frame = pd.DataFrame(list(rows), columns=[*self.columns])
         for name in self.columns:
             if name in self.numbers:
-                frame[name] = pd.to_numeric(frame[name], errors="coerce").astype(float)  # of booleans, too
+                frame[name] = pd.to_numeric(frame[name], errors="coerce").astype(float)  # booleans, too
             else:
                 frame[name] = frame[name].fillna("").astype(str)
         return frame

@@ -49,9 +49,9 @@ def show() -> None:
         values: dict[str, Any] = {}
         panel.add_lead(1, controls_by_name["rows_per_person"], into=values)
         panel.add_lead(2, controls_by_name["rows"], into=values)
-        values |= panel.specification(NoisyMeans, ["sampling"])
+        values |= panel.controls(NoisyMeans, ["sampling"])
         omitted = {*values, "batch_fraction"} if values["sampling"] == "all" else {*values}
-        values |= panel.specification(NoisyMeans, [name for name in controls_by_name if name not in omitted])
+        values |= panel.controls(NoisyMeans, [name for name in controls_by_name if name not in omitted])
         wanted: dict[str, Any] = {}
         panel.add_lead(3, analyses.WANTED, into=wanted)
     _Planner(panel, budget, Settings(NoisyMeans, values), delta, wanted).show()
@@ -94,7 +94,7 @@ class _Planner(PageBody):
         with draw_errors(head):
             self.panel.check()
             budget, means = self.budget.build(), self.means.build()
-        foot = head  # after a mistake there is no answer, below which it would be
+        foot = head  # after a mistake; else it is below the answer
         if budget is not None and means is not None:
             with head:
                 self.panel.hidden_heading("The answer")

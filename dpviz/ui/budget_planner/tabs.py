@@ -226,7 +226,7 @@ def show_noise(means: NoisyMeans, budget: Budget) -> Charts:
 
 
 def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float | None) -> Charts:
-    """Draw what means with a given noise guarantee, and for how many steps the budget would last; return the charts.
+    """Draw the guarantee of means with noise of a given scale, and how many steps the budget covers; return the charts.
 
     target : scale of the noise; None for half of the one by the budget.
     """
@@ -240,7 +240,7 @@ def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float |
     longest = int(min(max(steps, means.iterations, 2) * 1.25, LONGEST))  # a little beyond both
     end = steps if steps <= longest else 0  # 0: the end is outside the chart and not marked
     step_counts = np.unique([means.iterations, max(end, 1), *np.linspace(1, longest, CHECKPOINTS).round().astype(int)])
-    # An ε that limits the curves of the accountants, which are in ε at δ; None if the budget is in another currency.
+    # The budget as ε at this δ, in which accountants count; None for other budgets, which get a chart of their own.
     limit = None if budget.adds_up else budget.limit_at(delta)
     if limit is not None:  # so one chart shows both the accountants and the budget
         figures = _accountants_by_steps(means, scale, delta, step_counts, limit=limit, affordable=end)
@@ -264,7 +264,7 @@ def _budget_by_steps(
 ) -> Charts:
     """Draw what means with noise of this scale spend along the steps, in the currency of the budget.
 
-    step_counts : (k,) numbers of steps. affordable : that which the budget lasts, 0 if it is outside of the chart.
+    step_counts : (k,) numbers of steps. affordable : steps that the budget covers, 0 if outside of the chart.
     """
     control = budget.controls()[0]  # of the budget's amount
     if not budget.adds_up:  # each point composes losses, which is slow, so there are few
@@ -294,10 +294,10 @@ def _accountants_by_steps(
     """Draw ε at δ of means with noise of this scale along the steps, one curve for each accountant.
 
     step_counts : (k,) numbers of steps. limit, affordable : a budget in ε at this δ, and the number of steps that it
-    lasts; None and 0 if the budget is not drawn.
+    covers; None and 0 if the budget is not drawn.
     """
     events = means.replaced(iterations=int(step_counts[-1])).events_of_noise(scale)
-    # The number of events after each number of steps: one pass over disjoint blocks is one event for all its means.
+    # How many of the events each number of steps takes: a pass over disjoint blocks is one event, with all its means.
     event_counts = np.maximum(np.ceil(step_counts * len(events) / step_counts[-1]), 1).astype(int)
     checkpoints = tuple(event_counts.tolist())
     all_curves = {name: accountants.epsilon_curve(events, delta, name, checkpoints) for name in accountants.METHODS}
@@ -383,7 +383,7 @@ def people(panel: Panel, means: NoisyMeans) -> Charts:
     noise = f"The noise is {k:,} times that of one row."
     if k == 1:
         noise = "The noise is the smallest."
-    elif means.accounted_batch_size > means.batch_size:  # a batch is then more likely to hold one of them
+    elif means.accounted_batch_size > means.batch_size:  # a batch is more likely to hold a row of a person
         noise = f"The noise is at least {k:,} times that of one row."
     st.markdown(f"With at most **{k:,}** row{'s' * (k > 1)} of a person: {outcome} {noise}")
     numbers = np.unique(np.geomspace(1, max(*people_by_rows, k, 2), 60).round())

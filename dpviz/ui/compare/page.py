@@ -119,7 +119,7 @@ def _distinct_names(names: Sequence[str]) -> list[str]:
     result, title_counts = list(names), Counter(map(safe_cell, (SETTING, *names)))
     for index, name in enumerate(names):
         if title_counts[safe_cell(name)] > 1:
-            numbered = (f"{name} {number}" for number in itertools.count(index + 1))  # from its own place on
+            numbered = (f"{name} {number}" for number in itertools.count(index + 1))  # its position, or more
             result[index] = next(candidate for candidate in numbered if safe_cell(candidate) not in title_counts)
             title_counts[safe_cell(result[index])] = 1  # used from now on
     return result
@@ -202,7 +202,7 @@ def _compare(panel: Panel, sides: Sequence[Side]) -> None:
         units = {name: UNITS[name].label for name in common} | {"at_delta": f"ε at δ = {short_up(delta)}"}
         default_unit, *_ = units
         unit = panel.choice("currency", "Privacy is counted in", units, default_unit, texts.CURRENCY_HELP)
-        currency = next((name for name in common if name == unit), None)
+        currency = next((name for name in common if name == unit), None)  # None if the unit is "at_delta"
     title = labels[metric]
     _show_chart(
         panel, sides, metric=metric, title=title, axis=axis, all_methods=all_methods, currency=currency, delta=delta
@@ -254,7 +254,7 @@ def _show_chart(
     """
     curves = comparison.curves(sides, metric, axis, all_methods=all_methods, currency=currency, delta=delta)
     along, unit_sentence = comparison.axes(sides)[axis], ""
-    if axis == PRIVACY:  # with its currency, and a sentence on what is counted in it
+    if axis == PRIVACY:  # the title of the axis has the currency, and the caption says what is counted in it
         along = f"{along}, {UNITS[currency].label if currency else f'ε at δ = {short_up(delta)}'}"
         unit_sentence = f" {texts.CONVERTED[currency or 'at_delta']}"
     missing = []  # names of the runs without any curve, and of the methods of other runs that have none
@@ -350,11 +350,11 @@ def _show_settings(sides: Sequence[Side]) -> None:
 
 
 def _show_total(panel: Panel, sides: Sequence[Side], delta: float) -> None:
-    """Draw the privacy cost of publishing all runs: of all, because to pick the best one needs the others."""
+    """Draw the privacy cost of publishing all runs; all of them count, because to pick the best needs the others."""
     methods, runs = comparison.publishable(sides)
     if not methods:
         return
-    # If only one run has private methods, its settings follow from no other release that is listed.
+    # If only one run has private methods, its settings cannot depend on another release that is listed.
     private_sides = [side for side in sides if any(plan.private for plan in side.plans.values())]
     is_single = len(private_sides) < 2
     is_fixed = is_single or panel.switch("fixed", texts.FIXED, default=False, help=texts.FIXED_HELP)
@@ -371,13 +371,13 @@ def _show_total(panel: Panel, sides: Sequence[Side], delta: float) -> None:
 
 
 @st.cache_data(max_entries=64, scope="session", show_spinner=False)
-def _readings(text: str, delta: float, _side: Side) -> dict[str, float]:  # noqa: ARG001 (`text` is the key of the cache)
+def _readings(text: str, delta: float, _side: Side) -> dict[str, float]:  # noqa: ARG001 (`text` is in the key of the cache; Streamlit leaves out `_side`)
     """Return ε at `delta` of each method of a run, by label, rounded up. text : JSON text of the run's experiment."""
     return {label: rounded_up(epsilon) for label, epsilon in comparison.readings(_side, delta).items()}
 
 
 @st.cache_data(max_entries=16, scope="session", show_spinner=False)
-def _costs(texts: tuple[str, ...], delta: float, is_fixed: bool, _sides: Sequence[Side]) -> tuple[Cost, Cost]:  # noqa: ARG001 (`texts` is the key of the cache)
+def _costs(texts: tuple[str, ...], delta: float, is_fixed: bool, _sides: Sequence[Side]) -> tuple[Cost, Cost]:  # noqa: ARG001 (`texts` is in the key of the cache; Streamlit leaves out `_sides`)
     """Return the cost of publishing one repeat of each method, and that of all repeats, with ε at `delta`.
 
     texts : JSON texts of the experiments. is_fixed : true if all settings were chosen before any of these runs.

@@ -49,7 +49,7 @@ def apply_style(name: str, **values: object) -> None:
 def declare_part(name: str, html: str, **options: Any) -> Any:
     """Declare a part of pages to Streamlit, from the script and style sheet called `name` in this folder; return it.
 
-    Call this once per process. html : of the part. options : further arguments of Streamlit's `component`.
+    Call this once per process. html : of the part. options : arguments of Streamlit's `component`, which replace ours.
     """
     return st.components.v2.component(
         f"dpviz_{name}", **{"html": html, "css": asset_text(f"{name}.css"), "js": asset_text(f"{name}.js"), **options}

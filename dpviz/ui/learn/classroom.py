@@ -63,8 +63,9 @@ def room() -> Room | None:
     visitor = visitors.current()
     # Without the note, a laptop was asleep for so long that its session is gone; its tab still knows its old name.
     current = ROOMS.with_key(visitor.notes.get(KEY)) or ROOMS.of_lecturer(visitor.old_name)
-    if current is not None:
-        visitor.notes[KEY], current.lecturer = current.key, visitor.name
+    if current is not None:  # so that both find each other the next time
+        visitor.notes[KEY] = current.key
+        current.lecturer = visitor.name
     return current
 
 
@@ -137,15 +138,15 @@ def _count(current: Room, ballot: Ballot | None) -> float:
     total = f"{current.phones} phone{'s' if current.phones != 1 else ''}"
     text = total if ballot is None else f"{len(ballot.answers) + len(ballot.removed)} of {total} answered"
     st.markdown(f":material/smartphone: {text}", width="content")
-    # Not that of the page's other part: of two that ask to be drawn at the same time, one is drawn four seconds later.
+    # Another period than that of the answers: of two parts that ask at once, one is drawn four seconds later.
     return 1.4 * REDRAW_SECONDS
 
 
 def _watch(key: str, current: Room, draw: Callable[[], float]) -> None:
     """Draw a part of the page that is drawn again and again, until the class is over.
 
-    It is in a container of its own: without, what follows it was sometimes lost in the browser when a page came soon
-    after one with fewer parts. key : of the part. draw : draws it; returns the seconds until it is drawn again.
+    The part is in a container: without one, what follows the part was sometimes lost in the browser when a page came
+    soon after one with fewer parts. key : of the part. draw : draws it; returns the seconds until it is drawn again.
     """
 
     def rerun_if_over() -> None:
@@ -260,7 +261,7 @@ class Poll:
     def question(self) -> Choice | Drawing:
         """The question of the lesson for phones: a choice among its answers, or a drawing."""
         lesson, (old, new) = self.lesson, self.lesson.change.texts
-        text = lesson.fill_in(lesson.question, self.before, self.after).replace("**", "")  # with its numbers
+        text = lesson.fill_in(lesson.question, self.before, self.after).replace("**", "")  # a phone shows no Markdown
         title = f"{' '.join(text.split())} {lesson.change.title}: {old} → {new}."  # in one line
         if self.sheet is None:
             return Choice(title, tuple(answer.words for answer in lesson.answers))
@@ -270,7 +271,7 @@ class Poll:
 
     @property
     def ballot(self) -> Ballot | None:
-        """The question as the class has last been asked it; None if it was not."""
+        """The last ballot of the class on this question; None if there was none."""
         return next((ballot for ballot in reversed(self.room.questions) if ballot.question == self.question), None)
 
     @property
@@ -342,7 +343,7 @@ class Poll:
             text = f"**{counts[index]}** · {answer.words}"
             if index == right:
                 text = f":material/check_circle: {text} **(right)**"
-            st.progress(counts[index] / max(total, 1), text=text)  # of no answers, none
+            st.progress(counts[index] / max(total, 1), text=text)  # 0 without answers
 
     def show_verdict(self) -> None:
         """Draw the right answer, which the results decide, and how many phones gave it."""
@@ -476,7 +477,7 @@ def _last(current: Room, kind: type[Question]) -> Ballot | None:
     ballot = current.questions[-1] if current.questions else None
     if ballot is None or not isinstance(ballot.question, kind) or visitors.current().notes.get(_done_name(current)):
         return None
-    current.ask(ballot.question)  # which goes on, with its answers
+    current.ask(ballot.question)  # the same question goes on, with its answers
     return ballot
 
 
@@ -580,7 +581,7 @@ def _report_counts(question: RandomisedQuestion, ballot: Ballot) -> tuple[int, .
 def _draw_estimates(question: RandomisedQuestion, counts: tuple[int, ...], key: str) -> None:
     """Draw the estimated shares of the options. counts : how often each option was reported. key : of the chart.
 
-    Of yes and no the chart has the share of yes alone, and next to it the interval of a trusted server's error around
+    For yes and no the chart has the share of yes alone, and next to it the interval of a trusted server's error around
     the same share.
     """
     response, people = _response(question), sum(counts)
@@ -704,7 +705,7 @@ def _odds(current: Room) -> None:
 
 
 def _play(current: Room, epsilon: float, others: int) -> None:
-    """Draw the rounds of every seat, and have phones play; for a callback."""
+    """Sample the rounds of every seat at random, and have phones play them; for a callback."""
     shape = (MAX_PHONES, local.ROUNDS)
     secret_seed = seed_or_random(seed=None)
     present, counts = local.play(epsilon, others, rounds=MAX_PHONES * local.ROUNDS, seed=secret_seed)

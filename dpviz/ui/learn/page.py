@@ -46,7 +46,8 @@ def show_lesson(lesson: Lesson, step: int) -> None:
     """Draw a step of a lesson. step : its number, from SETTING to WHY."""
     st.session_state.pop(links.LESSON, None)  # the visitor is back at a lesson
     begin_runs(lesson)
-    room, bar_container = classroom.room(), st.container()  # its bar is on top, and needs the poll
+    room = classroom.room()
+    bar_container = st.container()  # the bar of the class is on top, but is drawn later, as it needs the poll
     st.button("All lessons", key="learn_list", type="tertiary", icon=":material/arrow_back:", on_click=go)
     st.title(lesson.title, anchor=False)
     st.caption(f"Step {step} of {len(NAMES)}: **{NAMES[step - 1]}**. {lesson.minutes} minutes in all.")
@@ -73,7 +74,7 @@ def show_lesson(lesson: Lesson, step: int) -> None:
         _show_text(lesson, step, before, after, is_ready, poll)
     if is_ready:
         with chart_column:
-            if room is not None and step == SEE and lesson.change.path == "replicates":  # it is on the number of runs
+            if room is not None and step == SEE and lesson.change.path == "replicates":  # on the number of runs
                 classroom.own_runs(room, lesson, after)
             _show_chart(lesson, step, before, after, poll)
     _show_buttons(lesson, step)
@@ -124,7 +125,7 @@ def _show_text(lesson: Lesson, step: int, before: Side, after: Side, is_ready: b
         st.markdown(f"**{lesson.change.title}:** {old} → {new}")
     if step == PREDICT:
         st.markdown(fill_in(lesson.question))
-        prediction = _prediction(lesson)  # of a drawing, what its end means
+        prediction = _prediction(lesson)  # for a drawing, the answer that its end means
         if poll is not None:
             poll.show_answers()
         elif lesson.drawn:
@@ -138,7 +139,7 @@ def _show_text(lesson: Lesson, step: int, before: Side, after: Side, is_ready: b
                 index=None if prediction is None else lesson.answers.index(prediction),
                 format_func=lambda index: lesson.answers[index].words,
                 key=_key(lesson, "choice"),
-                on_change=_note,
+                on_change=_note_choice,
                 args=(lesson,),
                 disabled=_is_seen(lesson),  # the prediction stays once the outcome was seen
             )
@@ -154,7 +155,7 @@ def _show_text(lesson: Lesson, step: int, before: Side, after: Side, is_ready: b
             _open(lesson)
 
 
-def _note(lesson: Lesson) -> None:
+def _note_choice(lesson: Lesson) -> None:
     """Note the answer that was chosen; for a callback."""
     visitors.current().notes[_key(lesson, "answer")] = st.session_state[_key(lesson, "choice")]
 
@@ -232,7 +233,7 @@ def _caption(settings: Specification, axes: Axes) -> str:
 def _show_buttons(lesson: Lesson, step: int) -> None:
     """Draw the buttons to the previous and the next step; after the last step, to the next lesson or the list.
 
-    The next step can be opened only when the visitor has made the prediction.
+    The next step can be opened only when the visitor has made the prediction, or teaches a class.
     """
     is_waiting = step == PREDICT and not is_answered(lesson) and classroom.room() is None
     row = st.container(horizontal=True, vertical_alignment="center")
@@ -280,14 +281,15 @@ def _open(lesson: Lesson) -> None:
         old, _ = lesson.change.texts  # the value of the changed setting before, and after
         preset_menu.set_pending(page.prefix, lesson.after)
         pin = Pin(clean(f"{lesson.change.title} {old}"), lesson.before)
-        # As if one link with this pin had been read, on this page, which is the only one that may take it.
+        # The only reader returns this pin, as from a link; only the page that opens can take it.
         pins.import_pins([lambda: [pin]], can_express_by_page={page.prefix: page.can_express}, error_page=page.prefix)
     st.switch_page(f"pages/{lesson.page}.py", query_params=_set_planner(lesson.after))
 
 
 def _set_planner(settings: Specification) -> dict[str, str]:
     """Set the controls of the budget planner to the settings of a lesson without runs, and return the planner's query
-    parameters with them; for other lessons, set nothing and return {}."""
+    parameters with them, as Streamlit puts no control into the address that it has not drawn yet; for other lessons,
+    set nothing and return {}."""
     if not isinstance(settings, BudgetSettings):
         return {}
     panel = Panel(PLANNER)

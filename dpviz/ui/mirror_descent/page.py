@@ -84,9 +84,9 @@ SOURCES: Mapping[str, Mapping[str, problem_menu.Generator]] = {
 }
 # Panels for the visitor's own file, by problem; the other problems take none.
 UPLOADS: Mapping[str, problem_menu.Upload] = {
-    "groups": group_upload.uploaded,
-    "losses": partial(group_upload.uploaded, loss_columns=True),
-    "synthetic": category_upload.uploaded,
+    "groups": group_upload.choose_upload,
+    "losses": partial(group_upload.choose_upload, loss_columns=True),
+    "synthetic": category_upload.choose_upload,
 }
 
 

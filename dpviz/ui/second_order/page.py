@@ -87,12 +87,12 @@ def _covertype_file(page: str) -> tuple[datasets.DatasetSpecification | None, Ma
     Nothing has to be declared, as the columns of this file are known.
     """
     st.caption("The UCI file covtype.data, or covtype.data.gz: 54 columns and the class, without a header.")
-    return file.uploaded(page, kind=file.File, make=_prepare_covertype)
+    return file.choose_upload(page, kind=file.File, make=_prepare_covertype)
 
 
 def _prepare_covertype(upload: file.File) -> datasets.Prepared[CovertypeUpload]:
     """Prepare an uploaded file of the forest cover types, once for each file, and say what is in it."""
-    prepared = upload.once("covertype", lambda identity: prepare_covertype(upload.frame, identity, upload.reading))
+    prepared = upload.make_once("covertype", lambda identity: prepare_covertype(upload.frame, identity, upload.reading))
     contents = f"{prepared.specification.facts().d} features"
     file.show_ready(upload, rows=len(prepared.table), dropped=prepared.dropped, contents=contents)
     return prepared
@@ -105,7 +105,7 @@ def _draw_gap(panel: Panel, cls: type[ProblemSpecification], values: Mapping[str
     # That a gap was typed is noted, as it then counts as declared, and costs nothing.
     fields = {"gap": panel.number(controls["gap"], "gap", on_change=partial(note_typed, panel, "gap"))}
     if values["start"] == "random":
-        fields |= panel.specification(cls, ["start_seed", "gap_cost"])
+        fields |= panel.controls(cls, ["start_seed", "gap_cost"])
     return fields
 
 
@@ -152,7 +152,9 @@ MENU = problem_menu.ProblemMenu(
     sources={
         problem_menu.ANY: {
             **problem_menu.generators(GENERATORS),
-            problem_menu.UPLOAD: problem_menu.Source("Your own file", upload=partial(table.uploaded, constant=True)),
+            problem_menu.UPLOAD: problem_menu.Source(
+                "Your own file", upload=partial(table.choose_upload, constant=True)
+            ),
             "covertype_file": problem_menu.Source("Your copy of covtype.data", upload=_covertype_file),
         }
     },

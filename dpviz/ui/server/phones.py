@@ -53,7 +53,7 @@ def address(page: str, code: str) -> str:
 
 
 def _base() -> str:
-    """Return the path below which the server answers, "" if that is all of it."""
+    """Return the path below which the server answers, "" for the root."""
     base = st.get_option("server.baseUrlPath").strip("/")
     return f"/{base}" if base else ""
 
@@ -265,7 +265,7 @@ def _json(value: object, status: int = 200) -> Response:
 
 
 def _refusal(status: int, sentence: str = "") -> Response:
-    """Return a refusal; the page has a sentence of its own for most."""
+    """Return a refusal. sentence : for the phone; "" if its page has a sentence of its own for this status."""
     return _json({"sentence": sentence}, status)
 
 
@@ -276,7 +276,7 @@ def _too_often(error: TooOften) -> Response:
 
 
 async def _read(request: Request) -> dict[str, Any] | Response:
-    """Return the object in the body of a request, or the refusal of one that has none.
+    """Return the object in the body of a request, or a refusal if the body is no object.
 
     Only JSON is accepted, which no form on the page of another site can send.
     """

@@ -36,12 +36,12 @@ class CategoricalFile(File):
     used: set[str] = field(default_factory=set)
 
 
-def uploaded(page: str) -> tuple[CategoricalUpload | None, Mapping[str, np.ndarray]]:
+def choose_upload(page: str) -> tuple[CategoricalUpload | None, Mapping[str, np.ndarray]]:
     """Draw the panel for a visitor's categorical file; return the data set, and its arrays by name.
 
     The data set is None while something is missing. page : prefix of the page.
     """
-    return file.uploaded(f"{page}_categories", CategoricalFile, _choose)
+    return file.choose_upload(f"{page}_categories", CategoricalFile, _choose)
 
 
 def _choose(upload: CategoricalFile) -> PreparedCategories:
@@ -212,7 +212,7 @@ def _fill(upload: File, used: set[str]) -> None:
     """
     suggested = suggest_categories(upload.frame)
     if not used and isinstance(upload, CategoricalFile):
-        upload.used = used = set()
+        upload.used = used = set()  # one set, filled here
         combinations = 1
         for name, declared in suggested.items():
             if combinations * _size(declared) <= MAX_DOMAIN:

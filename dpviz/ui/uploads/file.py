@@ -89,7 +89,7 @@ class File:
     starts: dict[str, pd.DataFrame] = field(default_factory=dict)  # these tables before the visitor edits them, by key
     result: tuple[Hashable, Any] | None = None  # the last choice of the panel, and its data set
     identities: dict[Hashable, str] = field(default_factory=dict)  # identities of the data sets so far, by choice
-    counts: dict[Hashable, Any] = field(default_factory=dict)  # what was read off the rows, by `quantity` of `count`
+    row_results: dict[Hashable, Any] = field(default_factory=dict)  # by `quantity` of `compute_once`
     contents: str = ""  # description of the data set in a line; empty until there is one
     missing_parts: list[str] = field(default_factory=list)  # texts that name what is still missing for a data set
 
@@ -106,7 +106,7 @@ class File:
         kept while it is not drawn."""
         return {"key": f"{self.page}_upload_{name}", "persist_state": "session", **texts.WIDGETS.get(name, {})}
 
-    def once(self, choice: Hashable, make: Callable[[str], Result]) -> Result:
+    def make_once(self, choice: Hashable, make: Callable[[str], Result]) -> Result:
         """Return `make(identity)`, the data set of a choice of the panel; call `make` only if the choice has changed.
 
         choice : all declarations that the data set depends on. identity : a name of the data set.
@@ -126,16 +126,16 @@ class File:
         def make(identity: str) -> Result:
             return prepare(self.frame, **declared, identity=identity, reading=self.reading)
 
-        return self.once(choice, make)
+        return self.make_once(choice, make)
 
-    def count(self, quantity: Hashable, compute: Callable[[], Result]) -> Result:
-        """Return `compute()`, which is read off the rows; call it once, because a page is drawn often.
+    def compute_once(self, quantity: Hashable, compute: Callable[[], Result]) -> Result:
+        """Return `compute()`, which reads the rows; call it once for this file, because a page is drawn often.
 
         quantity : identifies the result.
         """
-        if quantity not in self.counts:
-            self.counts[quantity] = compute()
-        value: Result = self.counts[quantity]
+        if quantity not in self.row_results:
+            self.row_results[quantity] = compute()
+        value: Result = self.row_results[quantity]
         return value
 
     def note_from_data(self, mark: Mark, parts: Collection[Any]) -> None:
@@ -158,7 +158,7 @@ class File:
         """
         visitors.current().forget_tables(self.identities.values())
         self.frame, self.result = pd.DataFrame(), None
-        for cache in (self.counts, self.starts, self.bounds, self.lists):
+        for cache in (self.row_results, self.starts, self.bounds, self.lists):
             cache.clear()
 
     def column(self, name: str) -> ColumnInfo:
@@ -178,7 +178,7 @@ class File:
         `st.data_editor`.
         """
         key = self.key(name, rows)
-        # The widget keeps its edits as changes to its start, so that the start changes only with a new widget.
+        # The widget keeps its edits as changes to its start, so the start may change only with a new widget.
         if key not in self.starts or key not in st.session_state:
             self.starts[key] = start()
         frame = self.starts[key]
@@ -215,7 +215,7 @@ def choose_people(upload: File, used: Collection[str] = ()) -> People:
         return People()
     rows = right.number_input(**upload.widget_options("rows_per_person"))
     st.caption(texts.PEOPLE)
-    # The number of rows may change: what was released costs a person the same whatever it is now.
+    # Only the column counts: what earlier releases cost a person does not depend on the present number of rows.
     if protected.get(upload.known_as) != person:
         raise UserError(
             "Facts of this file were released before, at a cost that is not that of these people. Leave the person "
@@ -232,7 +232,7 @@ def _hashable(value: Any) -> Hashable:
     return tuple(value) if isinstance(value, list) else value
 
 
-def uploaded(
+def choose_upload(
     page: str, kind: type[Kind], make: Callable[[Kind], Prepared[U]]
 ) -> tuple[U | None, Mapping[str, np.ndarray]]:
     """Draw the panel for a file; return the data set of its choices, None while something is missing, and its arrays.
@@ -249,7 +249,7 @@ def uploaded(
     old_line = st.session_state.get(line_key, "")  # description of the data set at the last draw, "" without one
     if st.session_state.pop(FOLD, False):
         st.session_state[folded_key] = True
-        st.session_state.pop(open_key, None)
+        st.session_state.pop(open_key, None)  # so that the expander takes `expanded` again
     with st.container(horizontal=True, key=f"{page}_own_file"):
         title = escape_name(old_line) if old_line else "Your data"
         is_unfolded = folded_key not in st.session_state
@@ -283,7 +283,7 @@ def uploaded(
 def _result(file: Kind, make: Callable[[Kind], Prepared[U]]) -> tuple[U, Mapping[str, np.ndarray]] | None:
     """Return the data set of a panel's choices, and its array by name; None, with a message, if something is missing.
 
-    make : as in `uploaded`.
+    make : as in `choose_upload`.
     """
     file.missing_parts.clear()
     with draw_errors():
@@ -413,7 +413,7 @@ def _read(page: str, kind: type[File]) -> None:
     def detect(upload: File, data: bytes) -> None:
         """Read the file, if it is Parquet or its settings were confirmed before; else propose settings."""
         upload.is_text = not is_parquet(data, upload.name)
-        # With the settings confirmed for a file of this name; None if none fit. Those of Parquet only say to sample.
+        # By the settings confirmed for a file of this name; None if none fit. Those of Parquet only say to sample rows.
         earlier = how.detect_confirmed(upload.name, lambda reading: reader().detect(data, upload.name, reading))
         detected = earlier or reader().detect(data, upload.name)
         upload.is_confirmed_before = upload.is_text and earlier is not None

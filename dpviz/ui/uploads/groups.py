@@ -69,7 +69,7 @@ class GroupedFile(File):
     groups: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
 
     @property
-    def bought(self) -> list[Release]:
+    def releases(self) -> list[Release]:
         """The releases of shares of this file in this session, as a list that grows with them.
 
         They all count, also after the file was read again or used for another game.
@@ -80,7 +80,7 @@ class GroupedFile(File):
     @property
     def costs(self) -> tuple[float, ...]:
         """The ε of every release of shares of this file."""
-        return tuple(release.epsilon for release in self.bought)
+        return tuple(release.epsilon for release in self.releases)
 
 
 def declare(file: GroupedFile, group: str, people: People) -> Shares:
@@ -192,9 +192,9 @@ def _buy(file: GroupedFile, group: str, names: list[str], people: People) -> Sha
     groups = names if OTHER in names else [*names, OTHER]
     if len(groups) > MAX_GROUPS:
         raise UserError("Leave some of them to “other”.", title=f"At most {MAX_GROUPS} groups can be used")
-    matches = [release for release in file.bought if (release.column, release.groups) == (group, tuple(groups))]
+    matches = [release for release in file.releases if (release.column, release.groups) == (group, tuple(groups))]
     st.button(
-        "Release the shares again" if file.bought else "Release the shares",
+        "Release the shares again" if file.releases else "Release the shares",
         key=f"{file.page}_upload_release",
         on_click=_release,
         args=(file, group, tuple(groups), epsilon, people),
@@ -218,7 +218,7 @@ def _release(file: GroupedFile, group: str, groups: tuple[str, ...], epsilon: fl
     rows = limit_person_rows(file.frame, *people)  # at most k of each person, so that ε/k for a row is ε for a person
     positions = group_positions(rows[group], groups)
     counts = grouped.release_counts(positions, len(groups), epsilon / people.rows_per_person)
-    file.bought.append(Release(group, groups, epsilon, counts))
+    file.releases.append(Release(group, groups, epsilon, counts))
 
 
 def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
@@ -233,7 +233,7 @@ def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
     is_undeclared = group_positions(column, [*stay, OTHER]) == len(stay)  # of each row: the last position, of "other"
     max_new = max(0, MAX_GROUPS - 1 - len(stay))  # one group is "other"
     frequent = [name for name in target_classes(column[is_undeclared], max_new) if name != OTHER]
-    names = [*sorted((*stay, *frequent), key=class_sort_key), OTHER]  # in the order of released shares
+    names = [*sorted((*stay, *frequent), key=class_sort_key), OTHER]  # in one order, by which `_buy` finds releases
     filled: dict[str, float] = {}
     if with_shares:
         all_counts = np.bincount(group_positions(column, names), minlength=len(names)).astype(float)
@@ -256,7 +256,7 @@ def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
 _RANGE: Mark = ("bounds", "losses")  # mark of the one declared range of all loss columns
 
 
-def uploaded(page: str, loss_columns: bool = False) -> tuple[GroupedUpload | None, Mapping[str, np.ndarray]]:
+def choose_upload(page: str, loss_columns: bool = False) -> tuple[GroupedUpload | None, Mapping[str, np.ndarray]]:
     """Draw the panel for a visitor's file with groups; return the data set, and its arrays by name.
 
     The data set is None while something is missing.
@@ -265,7 +265,7 @@ def uploaded(page: str, loss_columns: bool = False) -> tuple[GroupedUpload | Non
     target.
     """
     name, make = ("losses", _choose_losses) if loss_columns else ("groups", _choose_target)
-    return file.uploaded(f"{page}_{name}", GroupedFile, make)
+    return file.choose_upload(f"{page}_{name}", GroupedFile, make)
 
 
 def _choose_target(upload: GroupedFile) -> Prepared[GroupedUpload]:

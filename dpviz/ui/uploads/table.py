@@ -46,22 +46,22 @@ class Target(NamedTuple):
     positive: str | None
 
 
-def uploaded_with_users(page: str) -> tuple[datasets.UploadedTable | None, Mapping[str, np.ndarray]]:
-    """Draw the panel for a visitor's file, with a choice of the column that names users; return as `uploaded`.
+def choose_upload_with_users(page: str) -> tuple[datasets.UploadedTable | None, Mapping[str, np.ndarray]]:
+    """Draw the panel for a visitor's file, with a choice of the column that names users; return as `choose_upload`.
 
     If such a column is chosen, the data set is a `UserUpload`, in which all rows of a user can be protected together.
     """
-    return file.uploaded(f"{page}_users", File, partial(choose, with_users=True))
+    return file.choose_upload(f"{page}_users", File, partial(choose, with_users=True))
 
 
-def uploaded(page: str, constant: bool = False) -> tuple[datasets.UploadedTable | None, Mapping[str, np.ndarray]]:
+def choose_upload(page: str, constant: bool = False) -> tuple[datasets.UploadedTable | None, Mapping[str, np.ndarray]]:
     """Draw the panel for a visitor's file; return the data set and its arrays by name.
 
     The data set is None while something is missing.
 
     page : prefix of the page. constant : true to offer a constant column; false for a model with one of its own.
     """
-    return file.uploaded(page, File, partial(choose, constant=constant))
+    return file.choose_upload(page, File, partial(choose, constant=constant))
 
 
 def choose(upload: File, constant: bool = False, with_users: bool = False) -> datasets.Prepared[Any]:
@@ -122,7 +122,7 @@ def choose_dropping(upload: File, labels: Sequence[str], features: Sequence[str]
     A row has a missing value if its cell is empty in a column of `labels`, or is no number in a column of `features`.
     """
     quantity = ("missing", *labels, None, *features)  # None ends the names of `labels`
-    missing = upload.count(quantity, lambda: _count_incomplete(upload.frame, labels, features))
+    missing = upload.compute_once(quantity, lambda: _count_incomplete(upload.frame, labels, features))
     if not missing:
         return False
     rows = "row" if missing == 1 else f"{missing:,} rows"
@@ -174,7 +174,7 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
         st.caption(
             f"**Not private**, counted in the file: column {escape_name(quote_name(target))} has {classes}.{fitting}"
         )
-    listed = upload.count(("classes", target), lambda: datasets.target_classes(upload.frame[target]))
+    listed = upload.compute_once(("classes", target), lambda: datasets.target_classes(upload.frame[target]))
     usual = datasets.usual_positive(upload.column(target))  # "1" or "yes", by the declared kind
     index = listed.index(usual) if usual in listed else None
     positive = right.selectbox(options=listed, index=index, **upload.widget_options("positive"))

@@ -93,7 +93,7 @@ MENU = ProblemMenu(
     sources={
         ANY: {name: Source(cls.title) for name, cls in SIMULATED.items()}
         | generators(GENERATORS)
-        | {UPLOAD: Source("Your own file", upload=table.uploaded)}
+        | {UPLOAD: Source("Your own file", upload=table.choose_upload)}
     },
     label="Function",
     help="Whose values are asked for. Your own file stays on this server.",
