@@ -265,7 +265,7 @@ class Specification(BaseModel):
         """Rebuild a specification from `to_json`. Raises UserError if the text is not such a specification."""
         try:
             value = json.loads(text, object_pairs_hook=each_once)
-        except UserError:  # of `each_once`: a ValueError, too
+        except UserError:  # raised by `each_once`; it is a ValueError, too
             raise
         except (TypeError, ValueError, RecursionError):
             raise UserError("These settings are not valid JSON. Export them again and paste all of the text.") from None
@@ -287,8 +287,8 @@ class Specification(BaseModel):
         return type(self)(**(values | changes))
 
     def adopting(self, settings: Mapping[str, Any]) -> Self:
-        """Return a validated copy with those of `settings` for which the class has a field. Raises UserError if the
-        values do not go together."""
+        """Return a validated copy with those of `settings`, given for several classes, for which this one has a field.
+        Raises UserError if the values do not go together."""
         return self.replaced(**{name: value for name, value in settings.items() if name in type(self).model_fields})
 
     def query(self, prefix: str) -> dict[str, str]:
@@ -386,7 +386,7 @@ def is_ours(cls: type) -> bool:
 
 
 def classes_in(part: object) -> Iterator[type]:
-    """Yield the classes of a specification and of all that it holds."""
+    """Yield the classes of a specification and of all that it holds, among which a user's may be."""
     inner: Iterable[object] = ()
     if isinstance(part, (list, tuple, set, frozenset)):
         inner = part
@@ -483,8 +483,9 @@ def _mistakes_in_words(error: ValidationError, cls: type[Specification]) -> Iter
                 remedy = f" Write {value.__name__}()."
             elif name == "data" and not isinstance(value, Specification):
                 remedy = " Declare a table of your own by dpviz.table."
-            in_words = f"one of {len(value)}" if "actual_length" in context else value_in_words(value)
-            yield f"{subject} must be {expected}, not {in_words}.{remedy}"
+            is_length = "actual_length" in context  # of "too_long" or "too_short": the length says more than the items
+            got = f"one of {len(value)}" if is_length else value_in_words(value)
+            yield f"{subject} must be {expected}, not {got}.{remedy}"
         else:
             message = item["msg"].removeprefix("Value error, ")
             yield f"{name or getattr(cls, 'title', '') or cls.__name__}: {message}{got}."

@@ -305,7 +305,7 @@ def table_as_text(frame: "pd.DataFrame", labels: Mapping[str, str] | None = None
 
 @contextmanager
 def saved_on_failure(make_table: "Callable[[], pd.DataFrame]") -> Iterator[None]:
-    """Run the body, which prints a result, so that no result is lost if that fails.
+    """Run the body, which prints a result; save the result if the body fails.
 
     In that case the table that `make_table` returns is written to a new file, which only this user may read, and the
     error is raised again.

@@ -120,6 +120,6 @@ def run(arguments: Sequence[str]) -> int:
         click.echo(traceback.format_exc() if "--debug" in arguments else f"{error.strerror or error}.", err=True)
         return 1
     except Exception:
-        ours = import_module("dpviz.experiments.task").OURS  # with libraries that not every command needs
-        click.echo(traceback.format_exc() if "--debug" in arguments else f"{ours} --debug shows where.", err=True)
+        apology = import_module("dpviz.experiments.task").OURS  # with libraries that not every command needs
+        click.echo(traceback.format_exc() if "--debug" in arguments else f"{apology} --debug shows where.", err=True)
         return 1

@@ -127,7 +127,7 @@ class Progress:
         """
         with self._lock, suppress(OSError):
             if self._bar is not None:
-                self._bar.update(round(share * STEPS) - self._bar.pos, text)
+                self._bar.update(round(share * STEPS) - self._bar.pos, text)  # click takes the advance
             elif not self._quiet and line != self._last:
                 click.echo(line, err=True)
             self._last = line
@@ -215,7 +215,8 @@ def run(
 
 
 def _cut(state: Ending, experiment: Experiment) -> str:
-    """Return a sentence or two about the reason why a run did not end by itself. state : its state at the end."""
+    """Return why a run did not end by itself, as a sentence; at a time limit, a second one says that the time of the
+    end depends on data that are not public. state : its state at the end."""
     if state != "timeout":
         return "Stopped before the end."
     return f"{AT_LIMIT}." if experiment.public else f"{AT_LIMIT}. {DEPENDS}"
@@ -436,7 +437,7 @@ def _print_sweep(sweep: Sweep, settings: Sequence[str], result: SweepResult, out
         condition, problem = sweep.condition, sweep.experiment.problem
         if condition or not problem.public:
             separator = ";" if problem.from_data else ","  # the condition then ends in a list
-            unit = f"{separator} {problem.unit}"
+            unit = f"{separator} {problem.unit}"  # of protection, such as "one row replaced"
             where = "at the budget of the method at its point"
             click.echo(f"What private methods release is private {where}{condition}{unit}.")
         if result.price:

@@ -238,7 +238,7 @@ def _privacy_used(plan: Plan, iterations: np.ndarray, currency: Currency | None,
     plan = plan.statement
     if currency is not None:
         return plan.spent(currency)[iterations]
-    # From the first iteration to the last, at first each of them.
+    # All of the first iterations, then fewer and fewer, up to the last.
     indices = np.unique(np.geomspace(1, len(iterations), POINTS).round().astype(int)) - 1
     used = np.full(len(iterations), np.nan)
     for index in indices:
@@ -307,10 +307,10 @@ def joint_cost(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool =
     for side in sides:
         problem = side.experiment.problem
         released = [grouped(event, problem.rows_per_person) for event in problem.released]
-        count_of_data = len(released) - len(problem.releases_of_settings)  # those of the data set come first
+        dataset_count = len(released) - len(problem.releases_of_settings)  # the releases of the data set come first
         if problem.dataset is not None:
-            earlier_by_source[problem.dataset.to_json()] = released[:count_of_data]
-        earlier_by_source[problem.to_json()] = released[count_of_data:]
+            earlier_by_source[problem.dataset.to_json()] = released[:dataset_count]
+        earlier_by_source[problem.to_json()] = released[dataset_count:]
     earlier = list(chain.from_iterable(earlier_by_source.values()))
     runs_by_side = []  # for each side with private methods, their plans and numbers of runs
     for side in sides:
@@ -343,7 +343,7 @@ def joint_cost(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool =
     )
 
 
-def publishable(sides: Sequence[Side]) -> tuple[int, int]:
+def count_private(sides: Sequence[Side]) -> tuple[int, int]:
     """Return the number of private methods of all sides, and the number of their runs."""
     runs_by_method = [side.experiment.replicates for side in sides for plan in side.plans.values() if plan.private]
     return len(runs_by_method), sum(runs_by_method)

@@ -106,7 +106,7 @@ def _parse(text: str) -> Any:
     """Parse a text as JSON. Raises UserError if it is not valid."""
     try:
         return json.loads(text, object_pairs_hook=each_once)  # raises UserError where a key occurs twice
-    except UserError:  # a ValueError, too
+    except UserError:  # it is a ValueError, too
         raise
     except (ValueError, RecursionError):
         raise UserError("What it holds is not valid JSON.", title="Pin not read") from None

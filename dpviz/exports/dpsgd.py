@@ -112,6 +112,6 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
     missing = [words for words, value in needed.items() if not value]
     if missing:
         raise UserError(f"The text lacks {', '.join(missing)}.", title="Settings are missing")
-    counts, clip = {"rows": n, "iterations": steps}, settings.get("clip", 1.0)
-    means = NoisyMeans(sampling="poisson", noise="gaussian", batch_fraction=rate, clip=clip, **counts)
+    clip = settings.get("clip", 1.0)
+    means = NoisyMeans(sampling="poisson", noise="gaussian", rows=n, iterations=steps, batch_fraction=rate, clip=clip)
     return means, settings["noise_multiplier"] * means.sensitivity  # clip/batch size, by which `to_dpsgd` divides

@@ -76,7 +76,8 @@ class Release:
 
     @property
     def expression(self) -> str:
-        """Source of what the statistic reads of a row, an expression; the program's `text` and `number` read a cell."""
+        """Source of the Polars expression that the statistic reads; `text` and `number` are functions of the
+        program."""
         statistic, column = self.planned.statistic, repr(self.planned.statistic.reads)
         match statistic:
             case Count(groups=groups, by=by) if groups:  # the group of a row that satisfies the condition

@@ -136,7 +136,7 @@ def _cloud(label: str, cloud: Cloud, color: str, symbol: str, ends: np.ndarray) 
     line = common | {"mode": "lines", "x": path[:, 0], "y": path[:, 1], "showlegend": False, "hoverinfo": "skip"}
     edge = {"color": "#FFFFFF", "width": 1}
     return [
-        line | {"line": {"color": "#FFFFFF", "width": 4}, "meta": AGAIN},
+        line | {"line": {"color": "#FFFFFF", "width": 4}, "meta": AGAIN},  # tables of the curves leave it out
         line | {"line": {"color": color, "width": 1.5}, "name": f"{label}, way of the first run"},
         common
         | {"mode": "markers", "x": points[:, 0], "y": points[:, 1], "name": label, "showlegend": True}

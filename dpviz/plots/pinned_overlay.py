@@ -60,7 +60,7 @@ def pinned_parts(figure: go.Figure, references: Collection[str]) -> PinnedPictur
         names = _names(trace)
         if not set(names) <= set(references):
             color = trace.line.color or trace.marker.color
-            # A line whose end is thin has its first part, of the same name, in a trace that is not in the legend.
+            # A line that goes on thin, after some runs have ended, has its first part in a trace without legend entry.
             others = (other for other in figure.data if other.name == trace.name and other is not trace)
             first_parts = [other for other in others if len(other.x) and other.x[-1] == trace.x[0]]
             x = np.concatenate([part.x for part in (*first_parts, trace)])

@@ -59,7 +59,7 @@ def noise_schedule(
     Hessians. Steps without noise are left out, and a method that adds noise once is a point. Arms without privacy are
     left out. A note names the private methods that add no noise, but randomise by selection.
 
-    caption : "" for that of plain scales, which are bounds where `Plan.noise_varies`.
+    caption : "" for a sentence that calls the scales bounds if those of a plan are, by `Plan.noise_varies`.
     noise : by label and name, (T,) scales to draw instead of those of the plans.
     title : title of the vertical axis, if it is not "Noise scale" with the symbols of the noise.
     limits : horizontal lines at values to point out.

@@ -163,7 +163,7 @@ def _bar_layout(
 
 
 def _bar(values: Mapping[str, float], unit: str) -> dict[str, Any]:
-    """Return horizontal bars with their values. A name may come from a link or a file: it is text, and no link."""
+    """Return horizontal bars with their values. Markup in a name, which a stranger may have written, stays text."""
     return {
         "type": "bar",
         "orientation": "h",
@@ -233,8 +233,8 @@ def hundred_cases(right: Mapping[str, float]) -> go.Figure:
     right : two or three numbers of cases, from 50 to 100, by who is right about them, in ascending order; the first is
         guessing. Fractions are rounded up. A case has the colour of the first who is right about it.
     """
-    attackers = len(right) - 1  # one or two
-    attacker_colors = [style.PALETTE["private"], style.PALETTE["spent"]][-attackers:]
+    attacker_count = len(right) - 1  # one or two
+    attacker_colors = [style.PALETTE["private"], style.PALETTE["spent"]][-attacker_count:]  # of one: the last
     colors = [style.GREY, *attacker_colors, "rgba(0,0,0,0)"]  # of guessing, the attackers, and nobody
     ends = [*(min(100, math.ceil(count - 1e-9)) for count in right.values()), 100]  # 1e-9: up to rounding errors
     starts = [0, *ends[:-1]]

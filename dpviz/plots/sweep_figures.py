@@ -81,7 +81,7 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
     log = metric.scale == "log"
     grids = {label: result.grid(label) for label, curve in result.curves.items() if curve.point_runs}  # with results
     floor = FLOOR if log else -CEILING  # values beyond are drawn there
-    medians = {label: np.clip(values, floor, CEILING) for label, (_, _, values) in grids.items()}
+    medians = {label: np.clip(panel, floor, CEILING) for label, (_, _, panel) in grids.items()}
     best_labels = _best(result, medians)
     rows = math.ceil(len(grids) / columns)
     panels = _Grid(min(columns, len(grids)), rows, panel_height=max(_PANEL, _CELL * len(result.second)))
@@ -230,7 +230,7 @@ def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -
         usual = ArmStyle(GREY, DOTS[0], reference=True)
         if curve.arm is not None:
             usual = arm_styles([curve.arm])[curve.arm.label]  # as on the method's page
-        # If a line has that style: another dash of its hue, first the one with the run's number; else another hue.
+        # If another line has that style: another dash of its hue, beginning with the run's number; else another hue.
         dashes = DASHES if curve.private else DOTS
         run = sides.index(curve.side)
         same_hue = [replace(usual, dash=dashes[(run + i) % len(dashes)]) for i in range(len(dashes))]
@@ -407,7 +407,7 @@ def _crossings(
         return [], sentences
     values, medians = result.medians(one)
     intervals = result.crossing_intervals(one, other)
-    if len(intervals) != usual_order.crossings.shape[1]:  # over several data sets there are none: the range over these
+    if len(intervals) != usual_order.crossings.shape[1]:  # several data sets have none: the range over these instead
         intervals = tuple((float(points.min()), float(points.max())) for points in usual_order.crossings.T)
     crossings = []
     for points, sentence, (low, high) in zip(usual_order.crossings.T, sentences, intervals, strict=True):
@@ -431,7 +431,7 @@ def _sentences(order: Order, one: str, other: str, symbol: str, word: str) -> li
     if len(order.leaders) == 2:
         return [f"{best} is {word} than {worse} below {_about(symbol, order.crossings[:, 0])}"]
     # Over several data sets both ends may be ranges, "2 to 3".
-    until = f"{'to' if order.data_sets == 1 else 'up to'} {_round(order.crossings[:, 1])}"
+    until = f"{'to' if order.data_sets == 1 else 'up to'} {_range_text(order.crossings[:, 1])}"
     return [
         f"{worse} is {word} than {best} from {_about(symbol, order.crossings[:, 0])} {until}",
         f"{best} is {word} than {worse} from {_about(symbol, order.crossings[:, 1])} on",
@@ -493,7 +493,7 @@ def _line(result: SweepResult, label: str, arm_style: ArmStyle, log_x: bool, log
         low, median, high = quantiles(np.array(samples)).T
     else:
         summaries = [quantiles(sample[None])[0] for sample in samples]
-        low, median, high = np.array(summaries).reshape(-1, 3).T  # also of no summaries
+        low, median, high = np.array(summaries).reshape(-1, 3).T  # three empty arrays for no samples
     growth = _growth(result, label, log_y) if log_x else ""
     has_band = bool((high > low).any())  # replicates without noise agree: their band would show nothing
     return Line(
@@ -536,10 +536,10 @@ def slope_text(fit: Fit) -> str:
 
 def _about(symbol: str, numbers: np.ndarray) -> str:
     """Return "ε ≈ 2 to 3" for the numbers at which a crossing is in several data sets."""
-    return f"{symbol} ≈ {_round(numbers)}".lstrip()
+    return f"{symbol} ≈ {_range_text(numbers)}".lstrip()
 
 
-def _round(numbers: np.ndarray) -> str:
+def _range_text(numbers: np.ndarray) -> str:
     """Return the lowest and the highest of the numbers with two significant digits, "2 to 3"; or "2" if they agree."""
     ends = [short(float(number), 2) for number in (numbers.min(), numbers.max())]
     return " to ".join(dict.fromkeys(ends))

@@ -132,12 +132,13 @@ def line_drawing(
     # `bounding` rounds bounds so that they stay bounds.
     lines = [drop_undrawable(replace(line, y=bounding(line.y, axes.bound)), axes.log_x) for line in lines]
     visible = merged([line for line in lines if len(line.x)])
-    if not visible:  # and so no range of the axis that could begin at zero
+    if not visible:
         is_small = height <= style.SMALL
         empty_notes = textwrap.wrap(if_empty, style.FRAME_LETTERS) if is_small else [if_empty]
         empty_height = height if is_small else style.HEIGHT
+        # Without points an axis has no range: it neither starts at zero nor has the numbers that plotly would invent.
         layout = style.layout(replace(axes, from_zero=False), notes=empty_notes, height=empty_height)
-        for name in ("xaxis", "yaxis"):  # plotly would number axes without a range
+        for name in ("xaxis", "yaxis"):
             layout[name]["showticklabels"] = False
         return {"data": [], "layout": layout}
     scale = Scale(axes.log_x, axes.log_y)
@@ -216,7 +217,7 @@ def _curves(lines: Sequence["Line"], scale: "Scale", opening: Range, bound: Boun
 
     Lines with values at different steps have a readout.
     """
-    # The name of a line with `until` also says where it stops; its `names`, which hover texts have instead, do not.
+    # Hover texts do not repeat where a line with `until` stops, as its name does: they have its `names`.
     names = [" = ".join(line.names) if line.until else line.name for line in lines]
     values = [
         Values(line.x, line.y, scale.clip(line.y), name, line.unit, line.style.color)
@@ -477,7 +478,7 @@ def curve(line: Line, scale: Scale, value: str) -> dict[str, Any]:
 
     value : plotly's template that writes the value in the hover text.
     """
-    width = min(line.width, 1.5) if line.style.reference else line.width  # references are quiet
+    width = min(line.width, 1.5) if line.style.reference else line.width  # references are thin
     stroke = {"color": line.style.color, "dash": line.style.dash, "width": width}
     if line.held:
         stroke["shape"] = "hv"  # level up to the next point
@@ -593,8 +594,8 @@ def on_curve(x: np.ndarray, y: np.ndarray, values: Mapping[str, float], color: s
         height = float(np.exp(np.interp(math.log(value), np.log(x), np.log(np.maximum(y, FLOOR)))))
         text = f"{' = '.join(names)} {short(value)}"
         is_falling = np.interp(1.05 * value, x, y) <= np.interp(value, x, y)  # from here to a little further right
-        # Left of the first mark there is room for a text that fits this part of a phone's frame, of 230 pixels, with
-        # 7 for a letter.
+        # Left of the first mark the text has room if it fits there on a phone, whose frame is 230 pixels wide, with 7
+        # pixels for a letter.
         share_to_left = math.log(value / x[0]) / math.log(x[-1] / x[0])
         has_room_to_left = not marks and 230 * share_to_left > 7 * len(text)
         rising_side = "top left" if has_room_to_left else "bottom right"  # where a rising curve leaves room

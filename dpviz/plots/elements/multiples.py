@@ -1,5 +1,6 @@
 """Small multiples: one panel for each line, with its band; shared axes, the other lines in light grey."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -38,7 +39,7 @@ def small_multiples(
         return go.Figure({"layout": style.layout(axes, notes=["Nothing to show yet."])})
     panels = [line for line in visible if not line.style.reference] or visible
     columns = min(columns, len(panels))
-    rows = -(-len(panels) // columns)
+    rows = math.ceil(len(panels) / columns)
     scale, view = Scale(log_x=False, log_y=axes.log_y), first_view(visible) if axes.log_y else {}
     with_bands = [replace(line, band=True) for line in visible]
     opening = opening_range(with_bands, others=(), scale=scale, view=view, from_zero=False)

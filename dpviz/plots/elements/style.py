@@ -196,8 +196,8 @@ def top_margin(notes: Sequence[str], title: str = "") -> int:
 def y_title(title: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, Any]:
     """Return the title of the vertical axis as an upright annotation, above the frame and the notes that are there.
 
-    title, layout : parts of a figure's specification: the title of its y axis, without markup, whose letters would
-        count when the title is wrapped, and its layout.
+    title, layout : the title of the y axis and the layout, from a figure's specification. The title has no markup yet,
+        as it is wrapped here by its number of letters.
     """
     size = title.get("font", {}).get("size", TEXT)
     factor = size / TEXT  # above 1 where a figure is enlarged for a lecture hall
