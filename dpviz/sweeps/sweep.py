@@ -137,7 +137,7 @@ def numbers(owner: Specification) -> Iterator[Control]:
 
 
 def _settings_of(owner: Specification, address: str) -> Mapping[str, Setting]:
-    """Return the settings of a specification, by name. address : that of the specification in the experiment's JSON."""
+    """Return the settings of a specification, by name. address : of `owner` in the experiment's JSON."""
     return {control.name: Setting(control, (f"{address}.{control.name}",)) for control in numbers(owner)}
 
 
@@ -254,10 +254,9 @@ class Sweep(Specification):
         if not names or len(names) > 2 or (len(names) == 2 and "second" in values):
             raise UserError("Name one setting with its values, or two: Sweep(experiment, epsilon=(0.5, 1, 2)).")
         result = {name: value for name, value in values.items() if name not in names}
-        first, second = names[0], names[1] if len(names) == 2 else None
-        result |= {"fields": by_name[full_names[first]].fields, "values": values[first]}
-        if second is not None:
-            result["second"] = Axis(fields=by_name[full_names[second]].fields, values=values[second])
+        result |= {"fields": by_name[full_names[names[0]]].fields, "values": values[names[0]]}
+        if len(names) == 2:
+            result["second"] = Axis(fields=by_name[full_names[names[1]]].fields, values=values[names[1]])
         return result
 
     @model_validator(mode="after")
@@ -301,7 +300,7 @@ class Sweep(Specification):
     @property
     def condition(self) -> Condition:
         """Condition that the guarantees of all points rest on, such as that nobody learns the seeds of their noise."""
-        seed = next(iter(self.data_seeds), None)  # of the first data set: on all of them the condition is the same
+        seed = next(iter(self.data_seeds), None)  # the first, as the condition is the same on all data sets
         experiments = [self._with_data_seed(experiment, seed) for _, experiment in self._points_of_one_data_set()]
         return Condition.joined(experiment.condition for experiment in experiments)
 
@@ -454,7 +453,7 @@ class Sweep(Specification):
         return points
 
     def _with_data_seed(self, experiment: Experiment, data_seed: int | None) -> Experiment:
-        """Return the experiment with the data of this seed; None leaves them. Raises UserError that names the seed."""
+        """Return the experiment with data of this seed; unchanged for None. Raises UserError that names the seed."""
         if data_seed is None:
             return experiment
         return _changed(experiment, [(self.data_seed, data_seed)], f"On the data set {data_seed}")
@@ -551,7 +550,7 @@ class _UnderWay:
             raise UserError(self._failure_messages[min(self._failure_messages)])
 
     def _note_metric(self, trace: Trace) -> bool:
-        """Note the metric's declaration once an arm records it; return False if all arms are there, and none does."""
+        """Note the metric's declaration once an arm records it; return False if all arms have begun and none does."""
         result = self.result
         result.metric = result.metric or trace.metrics.get(result.metric_name)
         return result.metric is not None or len(trace.arm_traces) < len(result.arms)

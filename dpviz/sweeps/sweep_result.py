@@ -232,7 +232,7 @@ def crossovers(values: np.ndarray, medians_a: np.ndarray, medians_b: np.ndarray)
     difference = heights[0] - heights[1]
     crossings = []
     for i, j in _sign_changes(difference):
-        if j > i + 1:  # the curves are equal at all points in between: the middle of these
+        if j > i + 1:  # the curves are equal at all points in between: they cross in the middle of these
             crossing = (x[i + 1] + x[j - 1]) / 2
         else:  # the zero of the straight line from `left` to `right`
             left, right = difference[i], difference[j]
@@ -244,10 +244,10 @@ def crossovers(values: np.ndarray, medians_a: np.ndarray, medians_b: np.ndarray)
 def crossing_intervals(values: np.ndarray, one: Samples, other: Samples) -> tuple[tuple[float, float], ...]:
     """Compute a 95 % interval over the runs for every crossing of the medians of two arms on one data set.
 
-    The intervals are in the order of `crossovers`, and end at the lowest and the highest of the values (k,) at the
-    latest. Where the difference of the medians is d at x and d' of the opposite sign at the next point x + h, the
-    curves cross at x + h d/(d - d'). The error of that is computed to first order in the errors of d and d', which are
-    independent and come from the 68 % intervals of the medians.
+    The intervals are in the order of `crossovers`, and within the range of the values (k,). Where the difference of the
+    medians is d at x and d' of the opposite sign at the next point x + h, the curves cross at x + h d/(d - d'). The
+    error of that is computed to first order in the errors of d and d', which are independent and come from the 68 %
+    intervals of the medians.
     """
     x, intervals = _logarithmic(values), _median_intervals([one, other])  # (k,); (2, k, 3): lower end, median, upper
     is_logarithmic = x is not values
@@ -256,18 +256,19 @@ def crossing_intervals(values: np.ndarray, one: Samples, other: Samples) -> tupl
             intervals = np.log(intervals)
     difference = intervals[0, :, 1] - intervals[1, :, 1]
     # (k,) errors of the difference: the root of the sum of both squares; infinite where an interval has no end.
-    errors = np.nan_to_num(np.linalg.norm((intervals[..., 2] - intervals[..., 0]) / 2, axis=0), nan=math.inf)
+    errors = np.hypot(*(intervals[..., 2] - intervals[..., 0]) / 2)
+    errors[np.isnan(errors)] = math.inf
     result = []
     for i, j in _sign_changes(difference):
         if j > i + 1:  # the curves are equal at all points in between
             low, high = x[i + 1], x[j - 1]
         else:
             left, right = difference[i], difference[j]
-            inverse_slope = (x[j] - x[i]) / (left - right)
+            inverse_slope = float((x[j] - x[i]) / (left - right))
             crossing = x[i] + inverse_slope * left
-            # The derivatives of `crossing` by `left` and by `right` are -right and left times this factor.
-            factor = inverse_slope / (left - right)
-            margin = _NORMAL * math.hypot(factor * right * errors[i], factor * left * errors[j])
+            # The crossing's derivatives by `left` and `right` are -right and left times inverse_slope / (left - right).
+            error = math.hypot(right / (left - right) * errors[i], left / (left - right) * errors[j])
+            margin = _NORMAL * abs(inverse_slope) * error
             low, high = max(x[0], crossing - margin), min(x[-1], crossing + margin)
         result.append((math.exp(low), math.exp(high)) if is_logarithmic else (float(low), float(high)))
     return tuple(result)
@@ -280,7 +281,7 @@ def _sign_changes(difference: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _logarithmic(numbers: np.ndarray) -> np.ndarray:
-    """Return the logarithms of an array; if some numbers have none, the array itself, by which callers recognise it."""
+    """Return the logarithms of an array; if some numbers have none, the array itself, recognised by `is`."""
     return np.log(numbers) if (numbers > 0).all() else numbers
 
 
@@ -303,7 +304,7 @@ class Order:
 
 
 def orders(one: str, other: str, curves: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> tuple[Order, ...]:
-    """Return the orders of two curves that occur on the data sets; that of most data sets comes first.
+    """Return the orders of two curves that occur on the data sets, the most frequent one first.
 
     one, other : names of the curves.
     curves : for every data set the values, the medians of `one` and those of `other`, (k,) each.
