@@ -116,7 +116,7 @@ def contours(
         all_paths += paths
         all_dots.append(dots)
     traces += [*all_paths, *all_dots]  # dots are above all paths
-    entries = max(2, len(clouds))  # from two on there is a legend, which a single method needs, too
+    entries = max(2, len(clouds))  # `style.layout` has a legend from two entries on; one method needs it, too
     layout = style.layout(Axes(*directions), not_private=True, legend_entries=entries)
     above_frame = {"x": 0, "y": 1, "yanchor": "bottom"}  # inside it the text would be on the contours
     layout["annotations"] = [note | above_frame for note in layout["annotations"]]

@@ -79,7 +79,7 @@ def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, PinnedPicture]]) 
     """Return a figure with the lines of those pinned pictures that have its axes.
 
     The vertical range grows to hold them, and their labels are at their ends, as far as there is room. A legend names
-    only those whose hue is that of no method in the figure.
+    only those of methods that the figure does not show.
 
     pinned : pictures with their names. Of each picture only the lines of methods that the figure shows are drawn, or
         all if the figure shows none of its methods.
@@ -106,7 +106,7 @@ def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, PinnedPicture]]) 
         y_range = _grow(result, [line.y for _, line in pinned_lines])
         if has_labels:
             _label(result, pinned_lines, y_range)
-        elif result.layout.showlegend:  # with their names, two in a row of 20 pixels
+        elif result.layout.showlegend:  # higher by their names, two in a row of 20 pixels
             result.layout.height += 20 * math.ceil(sum(in_legend) / 2)
     if any(picture.not_private for _, picture in matches):  # a mark that names curves would be incomplete now
         other_notes = (note for note in result.layout.annotations if note.name != "not private")
@@ -134,7 +134,7 @@ def _axis_titles(figure: go.Figure) -> tuple[str, str]:
 
 
 def _title(name: str, line: PinnedLine) -> str:
-    """Return the name of a pinned line: that of its picture, and its methods."""
+    """Return the name of a pinned line: the name of its picture, then its methods."""
     methods = line.names[0] if len(line.names) == 1 else f"{line.names[0]} + {len(line.names) - 1} equal"
     return f"{name}: {methods}"
 

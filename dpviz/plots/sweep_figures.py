@@ -130,7 +130,7 @@ def _best(result: SweepResult, medians: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def _private(result: SweepResult, medians: Mapping[str, np.ndarray]) -> list[str]:
-    """Return the labels among those of `medians` that have privacy."""
+    """Return the labels in `medians` of arms with privacy."""
     references = {arm.label for arm in result.arms if arm.reference}
     return [label for label in medians if label not in references]
 
@@ -307,7 +307,7 @@ def metric_by_setting(
         height=height + style.ROW * max(0, len(notes) - 1),
     )
     for trace in figure.data:
-        if trace.name and trace.mode == "lines":  # not those of bands and limits, which have no name
+        if trace.name and trace.mode == "lines":  # bands and limits have no name
             trace.mode = "lines+markers"
     if any(crossing.low < crossing.high for crossing in crossings):  # the last trace has the marks
         to_right = [crossing.high - crossing.mark.x for crossing in crossings]
@@ -333,14 +333,14 @@ def along_budget(
     The axis has its range from the start. Results are dots while some points are missing, then lines with a band as in
     `metric_by_setting`.
 
-    verticals : lines such as that of the present budget. ends : smallest and largest budget, the range of the axis.
+    verticals : lines such as one at the present budget. ends : smallest and largest budget, the range of the axis.
     level : label and final value of an arm without privacy, drawn as a level line.
     bound : label of an arm, budgets (k,), and a bound on its metric at each (k,).
     """
     log_y = result.metric is not None and result.metric.scale == "log"
     lines, best_label = _lines(result, styles, log_x=False, log_y=log_y)  # log_x=False: names without the growth
     is_complete = result.finished == result.points
-    lines = [replace(line, value=False, band=is_complete) for line in lines if len(line.x)]
+    lines = [replace(line, value_in_label=False, band=is_complete) for line in lines if len(line.x)]
     lines, notes = one_band(lines, best_label) if is_complete else (lines, [])
     dotted_names = {line.name for line in lines}
     if level is not None:
@@ -349,7 +349,7 @@ def along_budget(
     if bound is not None:
         label, values, heights = bound
         bound_style = ArmStyle(styles[label].color, "dashdot")
-        lines.append(Line(values, heights, f"bound, {label}", bound_style, width=1.0, value=False))
+        lines.append(Line(values, heights, f"bound, {label}", bound_style, width=1.0, value_in_label=False))
     drawing = line_drawing(
         lines,
         Axes(x_title, "" if result.metric is None else result.metric.label, log_x=True, log_y=log_y),
@@ -504,7 +504,7 @@ def _line(result: SweepResult, label: str, arm_style: ArmStyle, log_x: bool, log
         low=low if has_band else None,
         high=high if has_band else None,
         group=label,
-        value=not growth,
+        value_in_label=not growth,
     )
 
 

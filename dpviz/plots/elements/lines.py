@@ -40,7 +40,8 @@ class Line:
     low, high : lower and upper edge of the line's band; None without one. band : False to hide the band.
     unit : text after the value in the hover text. width : pixels.
     group : name of a group of lines that the legend switches on and off together; by default the line's name.
-    legend : False for a line without a label or legend entry of its own. value : True if its label states the last y.
+    legend : False for a line without a label or legend entry of its own. value_in_label : False for a label without the
+        last y.
     names : names of all lines that it represents, if several lines coincide and are drawn as one.
     held : True if each value holds up to the next point, so that the line is a staircase; see `staircases`.
     until : x at which a level row of dots ends that continues this line from its last point; 0 without one.
@@ -56,7 +57,7 @@ class Line:
     width: float = 2.0
     group: str = ""
     legend: bool = True
-    value: bool = True
+    value_in_label: bool = True
     band: bool = True
     names: tuple[str, ...] = ()
     held: bool = False
@@ -127,7 +128,7 @@ def line_drawing(
     if_empty : text of a figure without lines.
     not_private : True if the lines read the raw data, or a text that names those which do; the figure says so.
     labels : True to write the names at the ends of the lines, if there is room; else they are in a legend.
-    ranges : of the horizontal and of the vertical axis, whatever the lines are; None to open with all of them.
+    ranges : of the horizontal and of the vertical axis; None for ranges in which all lines are seen.
     """
     # `bounding` rounds bounds so that they stay bounds.
     lines = [drop_undrawable(replace(line, y=bounding(line.y, axes.bound)), axes.log_x) for line in lines]
@@ -154,8 +155,8 @@ def line_drawing(
         y_view = {}
     notes = [*notes, *_clip_notes(visible, axes.log_y, y_opening)]
     frame_height = height - style.top_margin(notes, axes.y) - style.BOTTOM
-    # Labels of lines that end early may be inside the frame, whose width is at least this. The labels of limits are
-    # inside, too, so with limits 0 puts all others to the right of the frame.
+    # Labels of lines that end early may be inside the frame, whose width is at least this. Labels of limits are always
+    # inside: next to them, a width of 0 puts all labels of lines to the right of the frame.
     frame_width = 0.0 if limits else min_frame_width(height)
     labelled_lines = [line for line in visible if line.legend] if labels else []
     ends = line_ends(labelled_lines, x_span, y_opening, scale, frame_width, axes.bound)
@@ -267,7 +268,7 @@ def line_ends(
         x, y = max(float(line.x[-1]), line.until), float(scale.clip(line.y[-1:])[0])
         across = float(x_opening.place(x)) if right > left else 0.5  # single points are in the middle
         text = near_zero_or(float(line.y[-1]), axis_size, WRITE[bound])
-        number = f"{text} {line.unit}".rstrip() if line.value else ""
+        number = f"{text} {line.unit}".rstrip() if line.value_in_label else ""
         up = float(np.clip(y_opening.place(y), 0.0, 1.0))
         end = End(x, y, across, up, line.name, number, line.style, frame_width)
         is_crossed = not end.outside and any(_crosses(other, end, x_opening, y_opening, scale) for other in lines)

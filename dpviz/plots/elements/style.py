@@ -128,7 +128,7 @@ def layout(
     not_private : True to write "not private" into the frame, so that the mark stays with an exported figure; a text to
         name the curves that it is about.
     legend_entries : number of entries in the legend; there is none for fewer than two. Many entries make the figure
-        higher, but not the axes smaller. height : pixels without these.
+        higher, but not the axes smaller. height : pixels of the figure with few entries.
     """
     legend_rows = -(-legend_entries // 3)  # rounded up: three entries fit a row of a chart in one of two columns
     y_axis = axis(axes.y, axes.log_y, opening)
@@ -149,7 +149,7 @@ def layout(
         "uirevision": f"{axes.x}|{axes.y}",  # zoom and hidden lines survive new data on the same axes
         "xaxis": axis(axes.x, axes.log_x) | {"unifiedhovertitle": {"text": f"{axes.x} = %{{x:,.5~r}}"}},
         "yaxis": y_axis,
-    } | ({"meta": axes.bound} if axes.bound else {})  # by which `words` rounds heights
+    } | ({"meta": axes.bound} if axes.bound else {})  # `words` reads it, to round heights
 
 
 def privacy_mark(curves: Mapping[str, Privacy]) -> bool | str:
