@@ -22,7 +22,7 @@ def rows_kept(people: ArrayLike, rows_per_person: int, seed: int = 0) -> np.ndar
     number_in_order = np.arange(len(person)) - np.repeat(first_of_person, counts)
     number = np.empty(len(person), dtype=np.uint64)  # of each row, in the order of the table
     number[np.argsort(person, kind="stable")] = number_in_order
-    has_more = counts > rows_per_person  # of all others every row is kept, in whatever order, which saves hashes
+    has_more = counts > rows_per_person  # the others need no hashes, as all of their rows are kept
     starts = [_hashed(f"{seed} {name}") if more else 0 for name, more in zip(index_of, has_more, strict=True)]
     hashes = _mixed(np.array(starts, dtype=np.uint64)[person], number)
     by_hash = np.lexsort((hashes, person))  # the rows sorted by person, each person's by their hash

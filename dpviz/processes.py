@@ -318,7 +318,7 @@ def _private_memory() -> int:
 
 @contextlib.contextmanager
 def thread_limits(max_bytes: float, max_seconds: float) -> Iterator[None]:
-    """Limit the body as `process_limits` does, by a thread that ends the process at a limit, also at that of memory."""
+    """Limit the body as `process_limits` does, by a thread that ends the process at either of the limits."""
     max_resident, max_time = resident() + max_bytes, time.process_time() + max_seconds + LATE
     is_over = threading.Event()  # set when the body has ended
 

@@ -300,7 +300,7 @@ class Specification(BaseModel):
 
     def check_ranges(self) -> None:
         """Raise UserError for a number outside of the range of its slider, here or in a specification inside: a page
-        takes no other values, whatever its address, a file or a link says."""
+        takes no other values, neither from its address nor from a file."""
         for control in self.controls():
             value = getattr(self, control.name)
             if control.low is None or control.high is None or value is None:
@@ -371,7 +371,7 @@ def _import_foreign_modules() -> None:
     for name in filter(None, map(str.strip, os.environ.get(MODULES, "").split(","))):
         try:
             importlib.import_module(name)
-        except Exception as error:  # of the module itself, too, which is not ours
+        except Exception as error:  # any that the code of the module raises
             raise UserError(f"Module {name}, named by {MODULES}, cannot be imported: {error}.") from None
 
 
@@ -386,7 +386,7 @@ def is_ours(cls: type) -> bool:
 
 
 def classes_in(part: object) -> Iterator[type]:
-    """Yield the classes of a specification and of all that it holds, among which a user's may be."""
+    """Yield the classes of a specification and of all that it holds, to find those of a user."""
     inner: Iterable[object] = ()
     if isinstance(part, (list, tuple, set, frozenset)):
         inner = part
@@ -551,7 +551,7 @@ def _python(value: Any) -> str:
 def _control(name: str, field: FieldInfo) -> Control:
     """Return the control of a field that `number`, `numbers`, `choice` or `switch` declares.
 
-    Its type is that of the annotation; for `X | None` it is X, and the control is optional.
+    The control's type is that of the annotation; for `X | None` it is X, and the control is optional.
     """
     extra: Any = field.json_schema_extra or {}
     annotation, optional = field.annotation, False

@@ -202,7 +202,7 @@ def run(
         raise click.ClickException(outcome.message)
     if outcome.trace is not None:
         trace = outcome.trace.visible(diagnostics or experiment.problem.public)
-        delta = experiment.budget.own_delta(delta)  # that of the budget, if it has one
+        delta = experiment.budget.own_delta(delta)  # the budget's own δ, if it has one
         _print_results(trace, experiment, planned.plans, delta, out)
         if figure is not None:
             _draw(trace, experiment, diagnostics, figure)
@@ -248,7 +248,7 @@ def _print_results(
             table = final_table(trace, plans, delta=delta).drop(columns="seconds", errors="ignore")
             if not experiment.problem.public:
                 table = marked(table, trace)
-            headings = {  # those of the page, also with the mark of values that are not private
+            headings = {  # of the page; also for names that end in the mark of values that are not private
                 name + mark: column.label + mark
                 for name, column in results.columns(trace).items()
                 for mark in ("", results.NOT_PRIVATE)

@@ -79,7 +79,7 @@ def metrics(sides: Sequence[Side]) -> dict[str, str]:
 
 
 def methods(side: Side, metric: str, all_methods: bool) -> tuple[str, ...]:
-    """Return the labels of the methods of a side that are drawn in a metric.
+    """Return the labels of the methods of a side whose curves of a metric are drawn.
 
     These are all that recorded the metric. Without `all_methods`, only the private one that ends best is drawn, if
     there is a private one.
@@ -132,7 +132,7 @@ def ranking(sides: Sequence[Side], metric: str) -> Ranking | None:
 
 
 def logarithmic(sides: Sequence[Side], metric: str) -> bool:
-    """Return true if a metric is drawn on a logarithmic axis, as it is if any side records it so."""
+    """Return true if a metric is drawn on a logarithmic axis: if any side declares it so."""
     return any(side.summary.metrics[metric].scale == "log" for side in sides if metric in side.summary.metrics)
 
 
@@ -192,7 +192,7 @@ def curves(
         if side_curves and guess is not None:
             guess_metric, level = guess
             start, end = min(curve.x[0] for curve in side_curves), max(curve.x[-1] for curve in side_curves)
-            method, levels = guess_metric.label.lower(), np.full((2, 3), level)  # of both points all three quantiles
+            method, levels = guess_metric.label.lower(), np.full((2, 3), level)  # (points, quantiles), all equal
             result.append(Curve(side.name, method, np.array([start, end]), levels, "not private", private=False))
     return result
 
@@ -294,7 +294,7 @@ def ends(sides: Sequence[Side], metric: str, all_methods: bool) -> "pd.DataFrame
 def joint_cost(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool = False) -> Cost | None:
     """Compute the privacy cost of publishing one run of every private method of all sides; None if there is none.
 
-    All tables count as one, about the same people: one unit of protection of each table loses no more than that.
+    All tables count as one, about the same people: the cost holds for one unit of protection of each table together.
 
     delta : the δ at which ε is read. repeats : true to publish all replicates of each method.
     fixed : true if all settings were chosen before any of these runs, so that the tightest accountant may compose them.

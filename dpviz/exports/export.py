@@ -313,7 +313,7 @@ def to_script(experiment: Experiment, page: str = "experiment") -> str:
 
 
 def to_notebook(experiment: Experiment) -> str:
-    """Return the program of `to_script` as a Jupyter notebook; of an upload it has a file name, to be replaced."""
+    """Return the program of `to_script` as a Jupyter notebook; for an upload it has a file name, to be replaced."""
     return notebook("experiment", **_values(experiment))
 
 

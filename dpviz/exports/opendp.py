@@ -103,7 +103,7 @@ class Release:
 
     @property
     def counts_unknown_rows(self) -> bool:
-        """True for a sum or a mean whose number of rows is secret: that of the table, or that of each group."""
+        """True for a sum or a mean over a secret number of rows: the rows of the table, or of each group."""
         statistic, is_secret = self.planned.statistic, self.planned.relation == "add/remove-one"
         return isinstance(statistic, Sum | Mean) and (is_secret or bool(statistic.groups))
 
