@@ -210,11 +210,11 @@ def run(
         return 0
     saved = f" {out} has what was recorded until then." if out and outcome.trace is not None else ""
     again = "A single run cannot be continued; the same command begins it again."
-    click.echo(f"{_cut(outcome.state, experiment)}{saved} {again}", err=True)
+    click.echo(f"{_ending_in_words(outcome.state, experiment)}{saved} {again}", err=True)
     return INTERRUPTED
 
 
-def _cut(state: Ending, experiment: Experiment) -> str:
+def _ending_in_words(state: Ending, experiment: Experiment) -> str:
     """Return why a run did not end by itself, as a sentence; at a time limit, a second one says that the time of the
     end depends on data that are not public. state : its state at the end."""
     if state != "timeout":
@@ -342,7 +342,7 @@ def sweep(
         next_time = "goes on from there" if is_kept else "computes again what is in no store"
         again = f"The same command {next_time}."
         done = f"{result.finished} of {result.points} points are finished."
-        click.echo(f"{_cut(result.cut, experiment)} {done} {again}", err=True)
+        click.echo(f"{_ending_in_words(result.cut, experiment)} {done} {again}", err=True)
         return INTERRUPTED
     return int(result.finished < result.points)  # 1 if points failed, which were printed above
 

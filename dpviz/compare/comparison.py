@@ -84,7 +84,7 @@ def methods(side: Side, metric: str, all_methods: bool) -> tuple[str, ...]:
     These are all that recorded the metric. Without `all_methods`, only the private one that ends best is drawn, if
     there is a private one.
     """
-    name = _name(side, metric)
+    name = _metric_name(side, metric)
     if name not in side.summary.metrics:
         return ()
     best = side.summary.best(name)
@@ -112,7 +112,7 @@ def ranking(sides: Sequence[Side], metric: str) -> Ranking | None:
     """
     ranked, directions = [], set()
     for side in sides:
-        name = _name(side, metric)
+        name = _metric_name(side, metric)
         if name not in side.summary.metrics:
             continue
         method = side.summary.best(name)
@@ -177,7 +177,7 @@ def curves(
     for side in sides:
         arms = {arm.label: arm for arm in side.experiment.arms}
         for label in methods(side, metric, all_methods):
-            name = _name(side, metric)
+            name = _metric_name(side, metric)
             series = side.summary.series[label][name]
             values = series.relative if metric == SHARE else series
             x = _positions(side, label, series, axis, currency, delta)
@@ -197,7 +197,7 @@ def curves(
     return result
 
 
-def _name(side: Side, metric: str) -> str:
+def _metric_name(side: Side, metric: str) -> str:
     """Return the name of the recorded metric to draw for a side.
 
     For SHARE it is the most telling metric of the side; "" if it recorded none. Else it is `metric` itself.
@@ -265,7 +265,7 @@ def ends(sides: Sequence[Side], metric: str, all_methods: bool) -> "pd.DataFrame
     rows = []
     for side in sides:
         for label in methods(side, metric, all_methods):
-            name = _name(side, metric)
+            name = _metric_name(side, metric)
             series = side.summary.series[label][name]
             low, median, high = series.end.tolist()
             relative = series.relative  # to the value at the start

@@ -56,7 +56,7 @@ def pinned_parts(figure: go.Figure, references: Collection[str]) -> PinnedPictur
     references : labels of the methods without privacy. Their lines are left out, as they are the same for any budget.
     """
     pinned_lines = []
-    for trace in _named(figure):
+    for trace in _named_traces(figure):
         names = _names(trace)
         if not set(names) <= set(references):
             color = trace.line.color or trace.marker.color
@@ -85,7 +85,7 @@ def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, PinnedPicture]]) 
         all if the figure shows none of its methods.
     """
     matches = [(name, picture) for name, picture in pinned if same_axes(figure, picture)]
-    figure_methods = {name for trace in _named(figure) for name in _names(trace)}
+    figure_methods = {name for trace in _named_traces(figure) for name in _names(trace)}
     pinned_lines: list[tuple[str, PinnedLine]] = []
     for name, picture in matches:
         lines = [line for line in picture.pinned_lines if figure_methods.intersection(line.names)]
@@ -115,7 +115,7 @@ def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, PinnedPicture]]) 
     return result
 
 
-def _named(figure: go.Figure) -> Iterator[go.Scatter]:
+def _named_traces(figure: go.Figure) -> Iterator[go.Scatter]:
     """Yield the traces of a figure that are lines or dots with a name in the legend or at their ends."""
     return (
         trace
@@ -185,13 +185,13 @@ def _label(figure: go.Figure, pinned_lines: Sequence[tuple[str, PinnedLine]], y_
     layout = figure.layout
     scale = Scale(log_x=layout.xaxis.type == "log", log_y=y_range.log)
     height = layout.height - layout.margin.t - layout.margin.b
-    traces = [trace for trace in _named(figure) if trace.opacity != OPACITY]  # the lines that are not pinned
+    traces = [trace for trace in _named_traces(figure) if trace.opacity != OPACITY]  # the lines that are not pinned
     lines = [Line(trace.x, trace.y, trace.name, ArmStyle(trace.line.color, trace.line.dash)) for trace in traces]
     for name, line in pinned_lines:
         faint_style = ArmStyle(style.with_opacity(line.color, OPACITY), _DASH)
         lines.append(Line(line.x, line.y, html.escape(_title(name, line), quote=False), faint_style))
     # No figure of a run sets a range, so the horizontal axis ends with all lines, also those that `with_pinned` added.
-    ends_of_lines = np.array([[trace.x[0], trace.x[-1]] for trace in _named(figure)], dtype=float)
+    ends_of_lines = np.array([[trace.x[0], trace.x[-1]] for trace in _named_traces(figure)], dtype=float)
     span = float(ends_of_lines[:, 0].min()), float(ends_of_lines[:, 1].max())
     all_ends = line_ends(lines, span, y_range, scale, min_frame_width(layout.height))
     ends = all_ends[: len(traces)]

@@ -139,7 +139,7 @@ def privacy_spent(
     if_empty = f"No method has a finite {symbol}."
     limits = [] if limit is None else [Limit(limit, f"budget {symbol} = {short_up(limit, 4)}")]
     alt = f"Privacy spent after each {step_name}, one line per method, and the budget"
-    return _spent(lines, plans, axes, if_empty, limits=limits, alt=alt, remark=remark)
+    return _spent_chart(lines, plans, axes, if_empty, limits=limits, alt=alt, remark=remark)
 
 
 def epsilon_spent(
@@ -177,10 +177,10 @@ def epsilon_spent(
     if_empty = "No accountant gives a finite ε: these methods have no privacy."
     alt = f"ε spent after each {step_name}, one line per method, and the budget"
     limits = [Limit(limit, f"budget ε = {short_up(limit, 4)}")]
-    return _spent(lines, plans, axes, if_empty, limits=limits, alt=alt, remark=f"{remark} {PLANNED}")
+    return _spent_chart(lines, plans, axes, if_empty, limits=limits, alt=alt, remark=f"{remark} {PLANNED}")
 
 
-def _spent(
+def _spent_chart(
     lines: Sequence[Line],
     plans: Mapping[str, Plan],
     axes: Axes,

@@ -118,7 +118,7 @@ def _best(result: SweepResult, medians: Mapping[str, np.ndarray]) -> np.ndarray:
 
     medians : by label, (m, k), nan where there is no result.
     """
-    labels = _private(result, medians)
+    labels = _private_labels(result, medians)
     better = result.metric.better if result.metric else ""
     if len(labels) < 2 or not better:
         any_panel = next(iter(medians.values()))
@@ -129,7 +129,7 @@ def _best(result: SweepResult, medians: Mapping[str, np.ndarray]) -> np.ndarray:
     return np.where(is_known.sum(axis=0) > 1, np.array(labels, dtype=object)[lowest], "")
 
 
-def _private(result: SweepResult, medians: Mapping[str, np.ndarray]) -> list[str]:
+def _private_labels(result: SweepResult, medians: Mapping[str, np.ndarray]) -> list[str]:
     """Return the labels in `medians` of arms with privacy."""
     references = {arm.label for arm in result.arms if arm.reference}
     return [label for label in medians if label not in references]
@@ -199,7 +199,7 @@ def _axes(
 def _colors(medians: Mapping[str, np.ndarray], result: SweepResult, log: bool) -> dict[str, Any]:
     """Return the colour scale of all panels, with its bar: it spans the values of the methods with privacy, or of all
     methods if there are none; low values are dark."""
-    panels = [medians[label] for label in _private(result, medians) or medians]
+    panels = [medians[label] for label in _private_labels(result, medians) or medians]
     cells = np.concatenate([panel[~np.isnan(panel)] for panel in panels])
     cells = np.log10(cells) if log else cells
     low, high = float(cells.min()), float(cells.max())
