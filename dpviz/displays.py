@@ -60,7 +60,7 @@ def show_progress_bar(title: str, is_shown: bool) -> Iterator[Callable[[float], 
         def set_share(share: float) -> None:
             nonlocal has_begun
             has_begun = True
-            progress_bar.update(100 * share - progress_bar.n)
+            progress_bar.update(100 * share - progress_bar.n)  # tqdm takes the advance
 
         try:
             yield set_share

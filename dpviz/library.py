@@ -68,7 +68,7 @@ def epsilon(of: Budget | Plan | Event | Sequence[Event], delta: Delta) -> float:
         value = of.to_epsilon_at(delta)
         return float("inf") if value is None else value
     if isinstance(of, Plan):  # its statement is the plan as it protects all rows of a person
-        # What was released before the run, such as bought ranges, is part of it.
+        # Releases before the run, by which facts such as ranges were learned, count, too.
         return accountants.tightest(of.statement.events, delta, prior=of.statement.facts.released).epsilon
     events = of if isinstance(of, Sequence) else [of]
     return accountants.tightest(events, delta).epsilon
@@ -193,7 +193,7 @@ def audit(
         )
     claimed = cases[0].budgets[0] if budget is None else budget
     for_this_kind = [case for case in cases if any(type(claimed) is type(option) for option in case.budgets)]
-    # The worst known case of a method comes first. Where none is for this kind of budget, `Audit` refuses it.
+    # The worst known case of a method comes first. If none is for this kind of budget, `Audit` raises the error.
     worst, *_ = for_this_kind or cases
     return Audit(worst, claimed, runs=runs, seed=seed).run()
 

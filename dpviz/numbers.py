@@ -9,10 +9,8 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # Relative size of a difference that counts as a rounding error: above the errors of floating-point sums, below the
 # rounding of any accountant.
 _NOISE = 1e-9
-PLAIN_FROM, PLAIN_BELOW = (
-    -4,
-    7,
-)  # powers of ten: numbers from 0.0001 to below 10,000,000 are written without an exponent
+# Powers of ten: numbers from 0.0001 to below 10,000,000 are written without an exponent.
+PLAIN_FROM, PLAIN_BELOW = -4, 7
 
 
 def short(x: SupportsFloat | SupportsIndex, digits: int = 3) -> str:

@@ -52,7 +52,7 @@ def steps_on_one_thread(function: Callable[P, Iterator[T]]) -> Callable[P, Itera
     """Return a generator function whose steps compute on one thread, while between two steps, when the caller computes,
     the number of threads is as before.
 
-    Closing its generator closes that of `function`.
+    Closing the generator that it returns closes the generator of `function`.
     """
 
     @wraps(function)

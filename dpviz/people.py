@@ -17,12 +17,12 @@ def rows_kept(people: ArrayLike, rows_per_person: int, seed: int = 0) -> np.ndar
     names = map(str, np.asarray(people).tolist())
     person = np.array([index_of.setdefault(name, len(index_of)) for name in names], dtype=np.int64)  # of each row
     counts = np.bincount(person, minlength=len(index_of))  # of each person's rows
-    # Once the rows are sorted by person, in any order within: the number of each row among its person's, from 0.
+    # With the rows sorted by person: the number of each row, from 0, among those of its person.
     first_of_person = np.cumsum(counts) - counts  # index of each person's first row in that order
     number_in_order = np.arange(len(person)) - np.repeat(first_of_person, counts)
     number = np.empty(len(person), dtype=np.uint64)  # of each row, in the order of the table
     number[np.argsort(person, kind="stable")] = number_in_order
-    has_more = counts > rows_per_person  # of all others every row is kept, in whatever order, which saves hashes
+    has_more = counts > rows_per_person  # the others need no hashes, as all of their rows are kept
     starts = [_hashed(f"{seed} {name}") if more else 0 for name, more in zip(index_of, has_more, strict=True)]
     hashes = _mixed(np.array(starts, dtype=np.uint64)[person], number)
     by_hash = np.lexsort((hashes, person))  # the rows sorted by person, each person's by their hash

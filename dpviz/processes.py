@@ -293,7 +293,7 @@ def _kernel_limits(max_bytes: float, max_seconds: float) -> Iterator[None]:
 
     # -1, like any negative number, is no limit.
     seconds = math.ceil(time.process_time() + max_seconds + LATE) if math.isfinite(max_seconds) else -1
-    memory = int(_private() + max_bytes) if math.isfinite(max_bytes) else -1
+    memory = int(_private_memory() + max_bytes) if math.isfinite(max_bytes) else -1
     # No core file, as it would hold the memory of the process and so the data.
     limits = {resource.RLIMIT_DATA: memory, resource.RLIMIT_CPU: seconds, resource.RLIMIT_CORE: 0}
     old_limits = {resource_id: resource.getrlimit(resource_id) for resource_id in limits}
@@ -308,7 +308,7 @@ def _kernel_limits(max_bytes: float, max_seconds: float) -> Iterator[None]:
             resource.setrlimit(resource_id, pair)
 
 
-def _private() -> int:
+def _private_memory() -> int:
     """Return the bytes of private memory of this process, as Linux counts them against the limit."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmData:"):
@@ -318,7 +318,7 @@ def _private() -> int:
 
 @contextlib.contextmanager
 def thread_limits(max_bytes: float, max_seconds: float) -> Iterator[None]:
-    """Limit the body as `process_limits` does, by a thread that ends the process at a limit, also at that of memory."""
+    """Limit the body as `process_limits` does, by a thread that ends the process at either of the limits."""
     max_resident, max_time = resident() + max_bytes, time.process_time() + max_seconds + LATE
     is_over = threading.Event()  # set when the body has ended
 

@@ -265,7 +265,7 @@ class Specification(BaseModel):
         """Rebuild a specification from `to_json`. Raises UserError if the text is not such a specification."""
         try:
             value = json.loads(text, object_pairs_hook=each_once)
-        except UserError:  # of `each_once`: a ValueError, too
+        except UserError:  # raised by `each_once`; it is a ValueError, too
             raise
         except (TypeError, ValueError, RecursionError):
             raise UserError("These settings are not valid JSON. Export them again and paste all of the text.") from None
@@ -288,8 +288,8 @@ class Specification(BaseModel):
         return type(self)(**(values | changes))
 
     def adopting(self, settings: Mapping[str, Any]) -> Self:
-        """Return a validated copy with those of `settings` for which the class has a field. Raises UserError if the
-        values do not go together."""
+        """Return a validated copy with those of `settings`, given for several classes, for which this one has a field.
+        Raises UserError if the values do not go together."""
         return self.replaced(**{name: value for name, value in settings.items() if name in type(self).model_fields})
 
     def query(self, prefix: str) -> dict[str, str]:
@@ -301,7 +301,7 @@ class Specification(BaseModel):
 
     def check_ranges(self) -> None:
         """Raise UserError for a number outside of the range of its slider, here or in a specification inside: a page
-        takes no other values, whatever its address, a file or a link says."""
+        takes no other values, neither from its address nor from a file."""
         for control in self.controls():
             value = getattr(self, control.name)
             if control.low is None or control.high is None or value is None:
@@ -372,7 +372,7 @@ def _import_foreign_modules() -> None:
     for name in filter(None, map(str.strip, os.environ.get(MODULES, "").split(","))):
         try:
             importlib.import_module(name)
-        except Exception as error:  # of the module itself, too, which is not ours
+        except Exception as error:  # any that the code of the module raises
             raise UserError(f"Module {name}, named by {MODULES}, cannot be imported: {error}.") from None
 
 
@@ -387,7 +387,7 @@ def is_ours(cls: type) -> bool:
 
 
 def classes_in(part: object) -> Iterator[type]:
-    """Yield the classes of a specification and of all that it holds."""
+    """Yield the classes of a specification and of all that it holds, to find those of a user."""
     inner: Iterable[object] = ()
     if isinstance(part, (list, tuple, set, frozenset)):
         inner = part
@@ -485,7 +485,8 @@ def _mistakes_in_words(error: ValidationError, cls: type[Specification]) -> Iter
             elif name == "data":
                 call = getattr(cls.model_fields["data"].annotation, "declared_by", "dpviz.table(…)")
                 remedy = f" Declare a table of your own by {call}."
-            in_words = f"one of {len(value)}" if "actual_length" in context else value_in_words(value)
+            is_length = "actual_length" in context  # of "too_long" or "too_short": the length says more than the items
+            in_words = f"one of {len(value)}" if is_length else value_in_words(value)
             yield f"{subject} must be {expected}, not {in_words}.{remedy}"
         else:
             message = item["msg"].removeprefix("Value error, ")
@@ -552,7 +553,7 @@ def _python(value: Any) -> str:
 def _control(name: str, field: FieldInfo) -> Control:
     """Return the control of a field that `number`, `numbers`, `choice` or `switch` declares.
 
-    Its type is that of the annotation; for `X | None` it is X, and the control is optional.
+    The control's type is that of the annotation; for `X | None` it is X, and the control is optional.
     """
     extra: Any = field.json_schema_extra or {}
     annotation, optional = field.annotation, False

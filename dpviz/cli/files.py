@@ -139,7 +139,7 @@ def print_refusals(reasons: Mapping[str, UserError]) -> None:
 
 
 def tables_of(experiment: Experiment, table: Path | None, in_blocks: bool = False) -> Mapping[str, Any]:
-    """Return the tables that an experiment is run with: that of the user's file, by its identity, or none.
+    """Return the tables that an experiment is run with: the rows of the user's file, by its identity, or none.
 
     table : path of the file, None without one. in_blocks : true to return a large file as it is, to be read in blocks,
     instead of refusing it.
@@ -194,7 +194,7 @@ def parse_grid(experiment: Experiment, text: str) -> tuple[tuple[str, ...], tupl
 
 
 def budget_of(text: str) -> Budget:
-    """Return the budget of a text such as "epsilon=1,delta=1e-6". Raises UserError if it is that of no currency."""
+    """Return the budget of a text such as "epsilon=1,delta=1e-6". Raises UserError if no budget has these numbers."""
     parts = [part.partition("=") for part in text.split(",")]
     # A value is a single number, as the text was split at its commas.
     values = {name.strip(): parse_numbers(value)[0] for name, separator, value in parts if separator}
@@ -305,7 +305,7 @@ def table_as_text(frame: "pd.DataFrame", labels: Mapping[str, str] | None = None
 
 @contextmanager
 def saved_on_failure(make_table: "Callable[[], pd.DataFrame]") -> Iterator[None]:
-    """Run the body, which prints a result, so that no result is lost if that fails.
+    """Run the body, which prints a result; save the result if the body fails.
 
     In that case the table that `make_table` returns is written to a new file, which only this user may read, and the
     error is raised again.

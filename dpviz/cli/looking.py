@@ -27,7 +27,7 @@ def plan(experiment: Experiment, delta: float, as_json: bool) -> int:
     """
     planned = experiment.planned()
     experiment = planned.ready()  # the methods that have a plan; raises if none has
-    delta = experiment.budget.own_delta(delta)  # that of the budget, if it has one
+    delta = experiment.budget.own_delta(delta)  # the budget's own δ, if it has one
     methods = [_numbers(label, method_plan, delta) for label, method_plan in planned.plans.items()]
     costs = results.costs(planned.plans, planned.plans.keys(), experiment.budget, experiment.replicates, delta)
     if as_json:
@@ -56,7 +56,7 @@ def plan(experiment: Experiment, delta: float, as_json: bool) -> int:
 def _numbers(label: str, plan: Plan, delta: float) -> dict[str, Any]:
     """Return the numbers of a method's plan for the JSON of `plan`; None where there is no such number.
 
-    noise : for each kind of noise, its scale in the first and in the last step that has any.
+    Under "noise" is, for each kind of noise, its scale in the first and in the last step that has any.
     """
     noise = {}
     for name, scale in plan.noise.items():

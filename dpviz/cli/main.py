@@ -81,7 +81,7 @@ def dpviz_command(debug: bool, modules: tuple[str, ...]) -> None:
         sys.path.insert(0, folder)
         try:
             import_module(name)
-        except Exception as error:  # of the module itself, too, which is not ours
+        except Exception as error:  # any that the code of the module raises
             raise UserError(f"{type(error).__name__}: {error}.", title=f"Module {name} cannot be imported") from None
         # For the processes that the command starts.
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
@@ -120,6 +120,6 @@ def run(arguments: Sequence[str]) -> int:
         click.echo(traceback.format_exc() if "--debug" in arguments else f"{error.strerror or error}.", err=True)
         return 1
     except Exception:
-        ours = import_module("dpviz.experiments.task").OURS  # with libraries that not every command needs
-        click.echo(traceback.format_exc() if "--debug" in arguments else f"{ours} --debug shows where.", err=True)
+        apology = import_module("dpviz.experiments.task").OURS  # with libraries that not every command needs
+        click.echo(traceback.format_exc() if "--debug" in arguments else f"{apology} --debug shows where.", err=True)
         return 1

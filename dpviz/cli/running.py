@@ -127,7 +127,7 @@ class Progress:
         """
         with self._lock, suppress(OSError):
             if self._bar is not None:
-                self._bar.update(round(share * STEPS) - self._bar.pos, text)
+                self._bar.update(round(share * STEPS) - self._bar.pos, text)  # click takes the advance
             elif not self._quiet and line != self._last:
                 click.echo(line, err=True)
             self._last = line
@@ -202,7 +202,7 @@ def run(
         raise click.ClickException(outcome.message)
     if outcome.trace is not None:
         trace = outcome.trace.visible(diagnostics or experiment.problem.public)
-        delta = experiment.budget.own_delta(delta)  # that of the budget, if it has one
+        delta = experiment.budget.own_delta(delta)  # the budget's own δ, if it has one
         _print_results(trace, experiment, planned.plans, delta, out)
         if figure is not None:
             _draw(trace, experiment, diagnostics, figure)
@@ -210,12 +210,13 @@ def run(
         return 0
     saved = f" {out} has what was recorded until then." if out and outcome.trace is not None else ""
     again = "A single run cannot be continued; the same command begins it again."
-    click.echo(f"{_cut(outcome.state, experiment)}{saved} {again}", err=True)
+    click.echo(f"{_ending_in_words(outcome.state, experiment)}{saved} {again}", err=True)
     return INTERRUPTED
 
 
-def _cut(state: Ending, experiment: Experiment) -> str:
-    """Return a sentence or two about the reason why a run did not end by itself. state : its state at the end."""
+def _ending_in_words(state: Ending, experiment: Experiment) -> str:
+    """Return why a run did not end by itself, as a sentence; at a time limit, a second one says that the time of the
+    end depends on data that are not public. state : its state at the end."""
     if state != "timeout":
         return "Stopped before the end."
     return f"{AT_LIMIT}." if experiment.public else f"{AT_LIMIT}. {DEPENDS}"
@@ -247,7 +248,7 @@ def _print_results(
             table = final_table(trace, plans, delta=delta).drop(columns="seconds", errors="ignore")
             if not experiment.problem.public:
                 table = marked(table, trace)
-            headings = {  # those of the page, also with the mark of values that are not private
+            headings = {  # of the page; also for names that end in the mark of values that are not private
                 name + mark: column.label + mark
                 for name, column in results.columns(trace).items()
                 for mark in ("", results.NOT_PRIVATE)
@@ -341,7 +342,7 @@ def sweep(
         next_time = "goes on from there" if is_kept else "computes again what is in no store"
         again = f"The same command {next_time}."
         done = f"{result.finished} of {result.points} points are finished."
-        click.echo(f"{_cut(result.cut, experiment)} {done} {again}", err=True)
+        click.echo(f"{_ending_in_words(result.cut, experiment)} {done} {again}", err=True)
         return INTERRUPTED
     return int(result.finished < result.points)  # 1 if points failed, which were printed above
 
@@ -436,7 +437,7 @@ def _print_sweep(sweep: Sweep, settings: Sequence[str], result: SweepResult, out
         condition, problem = sweep.condition, sweep.experiment.problem
         if condition or not problem.public:
             separator = ";" if problem.from_data else ","  # the condition then ends in a list
-            unit = f"{separator} {problem.unit}"
+            unit = f"{separator} {problem.unit}"  # of protection, such as "one row replaced"
             where = "at the budget of the method at its point"
             click.echo(f"What private methods release is private {where}{condition}{unit}.")
         if result.price:

@@ -79,7 +79,7 @@ def serve(port: int, workers: int | None, store: str | None, browser: bool, is_c
         subprocess.Popen([sys.executable, "-c", OPENER, str(port), page], env=environment)
     if os.name == "nt":  # there `execve` would return to the shell at once, while the dashboard goes on
         return subprocess.call(program, env=environment)
-    os.execve(sys.executable, program, environment)  # replaces this process, so that it gets the signals
+    os.execve(sys.executable, program, environment)  # the dashboard replaces this process, and so gets its signals
 
 
 def _addresses() -> list[str]:

@@ -79,12 +79,12 @@ def metrics(sides: Sequence[Side]) -> dict[str, str]:
 
 
 def methods(side: Side, metric: str, all_methods: bool) -> tuple[str, ...]:
-    """Return the labels of the methods of a side that are drawn in a metric.
+    """Return the labels of the methods of a side whose curves of a metric are drawn.
 
     These are all that recorded the metric. Without `all_methods`, only the private one that ends best is drawn, if
     there is a private one.
     """
-    name = _name(side, metric)
+    name = _metric_name(side, metric)
     if name not in side.summary.metrics:
         return ()
     best = side.summary.best(name)
@@ -112,7 +112,7 @@ def ranking(sides: Sequence[Side], metric: str) -> Ranking | None:
     """
     ranked, directions = [], set()
     for side in sides:
-        name = _name(side, metric)
+        name = _metric_name(side, metric)
         if name not in side.summary.metrics:
             continue
         method = side.summary.best(name)
@@ -132,7 +132,7 @@ def ranking(sides: Sequence[Side], metric: str) -> Ranking | None:
 
 
 def logarithmic(sides: Sequence[Side], metric: str) -> bool:
-    """Return true if a metric is drawn on a logarithmic axis, as it is if any side records it so."""
+    """Return true if a metric is drawn on a logarithmic axis: if any side declares it so."""
     return any(side.summary.metrics[metric].scale == "log" for side in sides if metric in side.summary.metrics)
 
 
@@ -177,7 +177,7 @@ def curves(
     for side in sides:
         arms = {arm.label: arm for arm in side.experiment.arms}
         for label in methods(side, metric, all_methods):
-            name = _name(side, metric)
+            name = _metric_name(side, metric)
             series = side.summary.series[label][name]
             values = series.relative if metric == SHARE else series
             x = _positions(side, label, series, axis, currency, delta)
@@ -192,12 +192,12 @@ def curves(
         if side_curves and guess is not None:
             guess_metric, level = guess
             start, end = min(curve.x[0] for curve in side_curves), max(curve.x[-1] for curve in side_curves)
-            method, levels = guess_metric.label.lower(), np.full((2, 3), level)  # of both points all three quantiles
+            method, levels = guess_metric.label.lower(), np.full((2, 3), level)  # (points, quantiles), all equal
             result.append(Curve(side.name, method, np.array([start, end]), levels, "not private", private=False))
     return result
 
 
-def _name(side: Side, metric: str) -> str:
+def _metric_name(side: Side, metric: str) -> str:
     """Return the name of the recorded metric to draw for a side.
 
     For SHARE it is the most telling metric of the side; "" if it recorded none. Else it is `metric` itself.
@@ -238,7 +238,7 @@ def _privacy_used(plan: Plan, iterations: np.ndarray, currency: Currency | None,
     plan = plan.statement
     if currency is not None:
         return plan.spent(currency)[iterations]
-    # From the first iteration to the last, at first each of them.
+    # All of the first iterations, then fewer and fewer, up to the last.
     indices = np.unique(np.geomspace(1, len(iterations), POINTS).round().astype(int)) - 1
     used = np.full(len(iterations), np.nan)
     for index in indices:
@@ -265,7 +265,7 @@ def ends(sides: Sequence[Side], metric: str, all_methods: bool) -> "pd.DataFrame
     rows = []
     for side in sides:
         for label in methods(side, metric, all_methods):
-            name = _name(side, metric)
+            name = _metric_name(side, metric)
             series = side.summary.series[label][name]
             low, median, high = series.end.tolist()
             relative = series.relative  # to the value at the start
@@ -294,7 +294,7 @@ def ends(sides: Sequence[Side], metric: str, all_methods: bool) -> "pd.DataFrame
 def joint_cost(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool = False) -> Cost | None:
     """Compute the privacy cost of publishing one run of every private method of all sides; None if there is none.
 
-    All tables count as one, about the same people: one unit of protection of each table loses no more than that.
+    All tables count as one, about the same people: the cost holds for one unit of protection of each table together.
 
     delta : the δ at which ε is read. repeats : true to publish all replicates of each method.
     fixed : true if all settings were chosen before any of these runs, so that the tightest accountant may compose them.
@@ -307,10 +307,10 @@ def joint_cost(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool =
     for side in sides:
         problem = side.experiment.problem
         released = [grouped(event, problem.rows_per_person) for event in problem.released]
-        count_of_data = len(released) - len(problem.releases_of_settings)  # those of the data set come first
+        dataset_count = len(released) - len(problem.releases_of_settings)  # the releases of the data set come first
         if problem.dataset is not None:
-            earlier_by_source[problem.dataset.to_json()] = released[:count_of_data]
-        earlier_by_source[problem.to_json()] = released[count_of_data:]
+            earlier_by_source[problem.dataset.to_json()] = released[:dataset_count]
+        earlier_by_source[problem.to_json()] = released[dataset_count:]
     earlier = list(chain.from_iterable(earlier_by_source.values()))
     runs_by_side = []  # for each side with private methods, their plans and numbers of runs
     for side in sides:
@@ -343,7 +343,7 @@ def joint_cost(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool =
     )
 
 
-def publishable(sides: Sequence[Side]) -> tuple[int, int]:
+def count_private(sides: Sequence[Side]) -> tuple[int, int]:
     """Return the number of private methods of all sides, and the number of their runs."""
     runs_by_method = [side.experiment.replicates for side in sides for plan in side.plans.values() if plan.private]
     return len(runs_by_method), sum(runs_by_method)

@@ -60,7 +60,7 @@ def pin_from_link(packed: str) -> Pin:
 def join_links(packed: Sequence[str]) -> str:
     """Return a single text for an address from the texts of several pins, as `Pin.to_link` wrote them.
 
-    It is shorter than these together, since the parts that they have in common are compressed.
+    It is shorter than these texts together, since the parts that they have in common are compressed.
     """
     return compress(f"[{','.join(map(decompress, packed))}]")
 
@@ -71,7 +71,7 @@ def pins_from_link(packed: str) -> tuple[Pin, ...]:
 
 
 def to_file(pins: Sequence[Pin]) -> str:
-    """Return pins as the text of a file, without those of a visitor's file."""
+    """Return pins as the text of a file; a pin that concerns a visitor's own file is left out."""
     parts = [_to_json_dict(pin) for pin in pins if pin.travels]
     return json.dumps({"format": FORMAT, "version": dpviz.__version__, "pins": parts}, indent=2, ensure_ascii=False)
 
@@ -106,7 +106,7 @@ def _parse(text: str) -> Any:
     """Parse a text as JSON. Raises UserError if it is not valid."""
     try:
         return json.loads(text, object_pairs_hook=each_once)  # raises UserError where a key occurs twice
-    except UserError:  # a ValueError, too
+    except UserError:  # it is a ValueError, too
         raise
     except (ValueError, RecursionError):
         raise UserError("What it holds is not valid JSON.", title="Pin not read") from None

@@ -93,7 +93,7 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
     if (match := _COMPOSED.search(text)) and not re.fullmatch(_AMBIGUOUS["steps"], match[1]):
         settings["steps"] = float(re.sub("[_,]", "", match[1]))
     if "rows" not in settings and re.search(rf"(?<!\w)(?:{_NAMES['rows']})\s*[=:]", text):
-        settings.pop("batch_size", None)  # the text has its own number of rows, not `rows`, but it cannot be read
+        settings.pop("batch_size", None)  # it gives no rate: the text's number of rows cannot be read
     n = int(min(settings.get("rows", rows), 1e18))  # `int` takes no infinity, which is refused below
     # 0 where the text has no such setting. A table without rows is refused below, by `NoisyMeans`.
     rate = settings.get("sample_rate", settings.get("batch_size", 0.0) / max(n, 1))
@@ -112,6 +112,6 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
     missing = [words for words, value in needed.items() if not value]
     if missing:
         raise UserError(f"The text lacks {', '.join(missing)}.", title="Settings are missing")
-    counts, clip = {"rows": n, "iterations": steps}, settings.get("clip", 1.0)
-    means = NoisyMeans(sampling="poisson", noise="gaussian", batch_fraction=rate, clip=clip, **counts)
+    clip = settings.get("clip", 1.0)
+    means = NoisyMeans(sampling="poisson", noise="gaussian", rows=n, iterations=steps, batch_fraction=rate, clip=clip)
     return means, settings["noise_multiplier"] * means.sensitivity  # clip/batch size, by which `to_dpsgd` divides

@@ -172,9 +172,9 @@ def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
 
 def to_table(trace: Trace, plans: Mapping[str, Plan]) -> "pd.DataFrame":
     """Return the table of `to_csv`, without its header lines."""
-    arms = [_rows(trace, label, plan) for label, plan in plans.items() if label in trace.arm_traces]  # with results
-    columns = dict.fromkeys([*_INDEX, *(name for arm in arms for name in arm)])  # each name once, in this order
-    return pd.concat([pd.DataFrame(arm) for arm in arms], ignore_index=True).reindex(columns=list(columns))
+    tables = [_arm_columns(trace, label, plan) for label, plan in plans.items() if label in trace.arm_traces]
+    columns = dict.fromkeys([*_INDEX, *(name for table in tables for name in table)])  # each name once, in this order
+    return pd.concat([pd.DataFrame(table) for table in tables], ignore_index=True).reindex(columns=list(columns))
 
 
 def sweep_to_csv(result: SweepResult, sweep: Sweep) -> str:
@@ -212,7 +212,7 @@ def sweep_header(result: SweepResult, sweep: Sweep) -> Iterator[str]:
     yield f"metrics ending in {NOT_PRIVATE} are not private: do not publish them"
 
 
-def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
+def _arm_columns(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     """Return the columns of the arm `label` by name, with one entry per iteration and replicate."""
     arm_trace = trace.arm_traces[label]
     # The iterations (k,) and the numbers (k, replicates) of every metric that has any.
@@ -313,7 +313,7 @@ def to_script(experiment: Experiment, page: str = "experiment") -> str:
 
 
 def to_notebook(experiment: Experiment) -> str:
-    """Return the program of `to_script` as a Jupyter notebook; of an upload it has a file name, to be replaced."""
+    """Return the program of `to_script` as a Jupyter notebook; for an upload it has a file name, to be replaced."""
     return notebook("experiment", **_values(experiment))
 
 

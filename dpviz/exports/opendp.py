@@ -76,7 +76,8 @@ class Release:
 
     @property
     def expression(self) -> str:
-        """Source of what the statistic reads of a row, an expression; the program's `text` and `number` read a cell."""
+        """Source of the Polars expression that the statistic reads; `text` and `number` are functions of the
+        program."""
         statistic, column = self.planned.statistic, repr(self.planned.statistic.reads)
         match statistic:
             case Count(groups=groups, by=by) if groups:  # the group of a row that satisfies the condition
@@ -102,7 +103,7 @@ class Release:
 
     @property
     def counts_unknown_rows(self) -> bool:
-        """True for a sum or a mean whose number of rows is secret: that of the table, or that of each group."""
+        """True for a sum or a mean over a secret number of rows: the rows of the table, or of each group."""
         statistic, is_secret = self.planned.statistic, self.planned.relation == "add/remove-one"
         return isinstance(statistic, Sum | Mean) and (is_secret or bool(statistic.groups))
 

@@ -37,7 +37,7 @@ def safe_cell(value: Any) -> Any:
 def without_formulas(text: str) -> str:
     """Return a text without signs that begin a formula; numbers keep theirs.
 
-    It is for tables that a browser saves without `as_csv`, and shows, too: an apostrophe would be seen.
+    It is for tables that a browser shows, and saves without `as_csv`: there an apostrophe would be seen.
     """
     return re.sub(rf"(^|[;\t\r\n])(?!{_NUMBER}(?:[;\t\r\n]|$))({_RUN})+", r"\1", text)
 

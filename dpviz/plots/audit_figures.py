@@ -71,9 +71,9 @@ def rising_bound(
     """Return a figure of the proven lower bound on ε or μ against the number of runs on each data set, with the claim.
 
     runs : (k,) ascending numbers of runs after which the audit computed a bound.
-    bounds, estimates, upper : (k,) the proven lower bound on ε or μ, the estimate of it without a margin of error, and
-        the estimate plus its margin; the last two are infinite where the attack's event was never seen on one of the
-        data sets.
+    bounds, estimates, upper : (k,) the proven lower bound on ε or μ, the estimate without a margin of error, and the
+        estimate plus the margin; the last two are infinite where the attack's event was never seen on one of the data
+        sets.
     claim, symbol : the claimed number, and "ε" or "μ".
     refuted_at : number of runs after which the claim was refuted; None if it was not.
     """
@@ -87,7 +87,7 @@ def rising_bound(
     middle = np.where(finite, estimates, np.nan)
     lines = [
         Line(runs, middle, "measured", _MEASURED, low=bounds, high=np.minimum(upper, cap), width=1.5),
-        Line(runs, np.maximum.accumulate(bounds), "proven", _ATTACK, width=3.0),  # as all bounds hold together
+        Line(runs, np.maximum.accumulate(bounds), "proven", _ATTACK, width=3.0),  # all hold, so does their maximum
     ]
     return line_figure(
         lines,

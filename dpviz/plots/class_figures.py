@@ -119,7 +119,7 @@ def scores(counts: np.ndarray, marked: Mapping[str, float]) -> go.Figure:
 
 def _rows(traces: Sequence[Mapping[str, Any]], names: Sequence[str], axes: Axes) -> go.Figure:
     """Return a figure with a named row for each integer height, the first at the top."""
-    # Higher, the twelve bins of a number would not be seen together on a projector.
+    # At most as high as five rows, so that a projector shows all twelve options that a question may have.
     layout = style.layout(axes, height=ROW * min(len(names), 5) + _EDGES)
     layout["yaxis"] = {"range": [len(names) - 0.5, -0.5], "tickmode": "array", "tickvals": list(range(len(names)))}
     layout["yaxis"] |= {"ticktext": list(names), "automargin": True, "zeroline": False, "showgrid": False}

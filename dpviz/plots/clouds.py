@@ -116,7 +116,7 @@ def contours(
         all_paths += paths
         all_dots.append(dots)
     traces += [*all_paths, *all_dots]  # dots are above all paths
-    entries = max(2, len(clouds))  # from two on there is a legend, which a single method needs, too
+    entries = max(2, len(clouds))  # `style.layout` has a legend from two entries on; one method needs it, too
     layout = style.layout(Axes(*directions), not_private=True, legend_entries=entries)
     above_frame = {"x": 0, "y": 1, "yanchor": "bottom"}  # inside it the text would be on the contours
     layout["annotations"] = [note | above_frame for note in layout["annotations"]]
@@ -136,7 +136,7 @@ def _cloud(label: str, cloud: Cloud, color: str, symbol: str, ends: np.ndarray) 
     line = common | {"mode": "lines", "x": path[:, 0], "y": path[:, 1], "showlegend": False, "hoverinfo": "skip"}
     edge = {"color": "#FFFFFF", "width": 1}
     return [
-        line | {"line": {"color": "#FFFFFF", "width": 4}, "meta": AGAIN},
+        line | {"line": {"color": "#FFFFFF", "width": 4}, "meta": AGAIN},  # tables of the curves leave it out
         line | {"line": {"color": color, "width": 1.5}, "name": f"{label}, way of the first run"},
         common
         | {"mode": "markers", "x": points[:, 0], "y": points[:, 1], "name": label, "showlegend": True}

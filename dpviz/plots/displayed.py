@@ -157,7 +157,7 @@ def _(subject: SweepResult, diagnostics: bool) -> Chart:
 
 @chart.register
 def _(subject: Verdict, _diagnostics: bool) -> Chart:
-    tuning = math.ceil(TUNING * subject.runs)  # the first runs, which chose the attack; a look counts those after them
+    tuning = math.ceil(TUNING * subject.runs)  # the first runs, which chose the attack; `look.runs` is without them
     runs, bounds = np.array([(look.runs + tuning, look.bound) for look in subject.looks], dtype=float).T
     drawing = line_figure(
         [Line(runs, bounds, "proven", _ONE, width=3.0)],

@@ -51,8 +51,8 @@ def before_and_after(
 def noise(
     before: Sequence[Curve], after: Sequence[Curve], names: tuple[str, str], x_ends: tuple[float, float], reveal: bool
 ) -> go.Figure:
-    """Return the figure of the noise scale in each step, which goes below that of `before_and_after` and has its
-    horizontal axis.
+    """Return the figure of the noise scale in each step, to be drawn below the figure of `before_and_after`, with the
+    same horizontal axis.
 
     x_ends : of the horizontal axis. reveal : false to draw the curves before the change only.
     """

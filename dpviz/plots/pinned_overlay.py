@@ -56,11 +56,11 @@ def pinned_parts(figure: go.Figure, references: Collection[str]) -> PinnedPictur
     references : labels of the methods without privacy. Their lines are left out, as they are the same for any budget.
     """
     pinned_lines = []
-    for trace in _named(figure):
+    for trace in _named_traces(figure):
         names = _names(trace)
         if not set(names) <= set(references):
             color = trace.line.color or trace.marker.color
-            # A line whose end is thin has its first part, of the same name, in a trace that is not in the legend.
+            # A line that goes on thin, after some runs have ended, has its first part in a trace without legend entry.
             others = (other for other in figure.data if other.name == trace.name and other is not trace)
             first_parts = [other for other in others if len(other.x) and other.x[-1] == trace.x[0]]
             x = np.concatenate([part.x for part in (*first_parts, trace)])
@@ -79,13 +79,13 @@ def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, PinnedPicture]]) 
     """Return a figure with the lines of those pinned pictures that have its axes.
 
     The vertical range grows to hold them, and their labels are at their ends, as far as there is room. A legend names
-    only those whose hue is that of no method in the figure.
+    only those of methods that the figure does not show.
 
     pinned : pictures with their names. Of each picture only the lines of methods that the figure shows are drawn, or
         all if the figure shows none of its methods.
     """
     matches = [(name, picture) for name, picture in pinned if same_axes(figure, picture)]
-    figure_methods = {name for trace in _named(figure) for name in _names(trace)}
+    figure_methods = {name for trace in _named_traces(figure) for name in _names(trace)}
     pinned_lines: list[tuple[str, PinnedLine]] = []
     for name, picture in matches:
         lines = [line for line in picture.pinned_lines if figure_methods.intersection(line.names)]
@@ -106,7 +106,7 @@ def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, PinnedPicture]]) 
         y_range = _grow(result, [line.y for _, line in pinned_lines])
         if has_labels:
             _label(result, pinned_lines, y_range)
-        elif result.layout.showlegend:  # with their names, two in a row of 20 pixels
+        elif result.layout.showlegend:  # higher by their names, two in a row of 20 pixels
             result.layout.height += 20 * math.ceil(sum(in_legend) / 2)
     if any(picture.not_private for _, picture in matches):  # a mark that names curves would be incomplete now
         other_notes = (note for note in result.layout.annotations if note.name != "not private")
@@ -115,7 +115,7 @@ def with_pinned(figure: go.Figure, pinned: Sequence[tuple[str, PinnedPicture]]) 
     return result
 
 
-def _named(figure: go.Figure) -> Iterator[go.Scatter]:
+def _named_traces(figure: go.Figure) -> Iterator[go.Scatter]:
     """Yield the traces of a figure that are lines or dots with a name in the legend or at their ends."""
     return (
         trace
@@ -134,7 +134,7 @@ def _axis_titles(figure: go.Figure) -> tuple[str, str]:
 
 
 def _title(name: str, line: PinnedLine) -> str:
-    """Return the name of a pinned line: that of its picture, and its methods."""
+    """Return the name of a pinned line: the name of its picture, then its methods."""
     methods = line.names[0] if len(line.names) == 1 else f"{line.names[0]} + {len(line.names) - 1} equal"
     return f"{name}: {methods}"
 
@@ -185,13 +185,13 @@ def _label(figure: go.Figure, pinned_lines: Sequence[tuple[str, PinnedLine]], y_
     layout = figure.layout
     scale = Scale(log_x=layout.xaxis.type == "log", log_y=y_range.log)
     height = layout.height - layout.margin.t - layout.margin.b
-    traces = [trace for trace in _named(figure) if trace.opacity != OPACITY]  # the lines that are not pinned
+    traces = [trace for trace in _named_traces(figure) if trace.opacity != OPACITY]  # the lines that are not pinned
     lines = [Line(trace.x, trace.y, trace.name, ArmStyle(trace.line.color, trace.line.dash)) for trace in traces]
     for name, line in pinned_lines:
         faint_style = ArmStyle(style.with_opacity(line.color, OPACITY), _DASH)
         lines.append(Line(line.x, line.y, html.escape(_title(name, line), quote=False), faint_style))
     # No figure of a run sets a range, so the horizontal axis ends with all lines, also those that `with_pinned` added.
-    ends_of_lines = np.array([[trace.x[0], trace.x[-1]] for trace in _named(figure)], dtype=float)
+    ends_of_lines = np.array([[trace.x[0], trace.x[-1]] for trace in _named_traces(figure)], dtype=float)
     span = float(ends_of_lines[:, 0].min()), float(ends_of_lines[:, 1].max())
     all_ends = line_ends(lines, span, y_range, scale, min_frame_width(layout.height))
     ends = all_ends[: len(traces)]

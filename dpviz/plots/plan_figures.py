@@ -55,12 +55,12 @@ def noise_schedule(
 ) -> Chart:
     """Return a chart of the noise scale in each step, on a log axis: b_t of Laplace noise, σ_t of Gaussian noise.
 
-    A method has a line for each of its noises that differs from the others, such as that of gradients and that of
+    A method has a line for each of its noises that differs from the others, such as the noise of gradients and of
     Hessians. Steps without noise are left out, and a method that adds noise once is a point. Arms without privacy are
     left out. A note names the private methods that add no noise, but randomise by selection.
 
-    caption : "" for that of plain scales, which are bounds where `Plan.noise_varies`.
-    noise : by label and name, (T,) scales to draw instead of those of the plans.
+    caption : "" for the usual one, which says "at most" if the scales of a plan are bounds (`Plan.noise_varies`).
+    noise : by label and name, (T,) scales to draw in place of the planned ones.
     title : title of the vertical axis, if it is not "Noise scale" with the symbols of the noise.
     limits : horizontal lines at values to point out.
     """
@@ -139,7 +139,7 @@ def privacy_spent(
     if_empty = f"No method has a finite {symbol}."
     limits = [] if limit is None else [Limit(limit, f"budget {symbol} = {short_up(limit, 4)}")]
     alt = f"Privacy spent after each {step_name}, one line per method, and the budget"
-    return _spent(lines, plans, axes, if_empty, limits=limits, alt=alt, remark=remark)
+    return _spent_chart(lines, plans, axes, if_empty, limits=limits, alt=alt, remark=remark)
 
 
 def epsilon_spent(
@@ -177,10 +177,10 @@ def epsilon_spent(
     if_empty = "No accountant gives a finite ε: these methods have no privacy."
     alt = f"ε spent after each {step_name}, one line per method, and the budget"
     limits = [Limit(limit, f"budget ε = {short_up(limit, 4)}")]
-    return _spent(lines, plans, axes, if_empty, limits=limits, alt=alt, remark=f"{remark} {PLANNED}")
+    return _spent_chart(lines, plans, axes, if_empty, limits=limits, alt=alt, remark=f"{remark} {PLANNED}")
 
 
-def _spent(
+def _spent_chart(
     lines: Sequence[Line],
     plans: Mapping[str, Plan],
     axes: Axes,
@@ -338,8 +338,7 @@ def bound_by_horizon(
         else:
             name = f"{label}: T* = {horizons[best]:,.0f}"
             marks.append(Mark(float(horizons[best]), float(bound[best]), name, styles[label].color))
-        # value=False: the bound at the end of the axis is not written at the line.
-        lines.append(Line(horizons, bound, name, styles[label], group=label, value=False))
+        lines.append(Line(horizons, bound, name, styles[label], group=label, value_in_label=False))
     figure = line_figure(
         lines,
         Axes("Steps T", f"Bound on the final excess loss{condition}", log_x=True, log_y=True, bound="upper"),

@@ -35,7 +35,7 @@ def noise_by_steps(steps: np.ndarray, scales: np.ndarray, present: tuple[int, fl
     before_gaps = np.flatnonzero(np.diff(indices) > 1)
     parts = np.split(indices, before_gaps + 1)  # the pieces of the line between gaps
     pieces = [(steps[part], scales[part]) for part in parts]
-    lines = [Line(*piece, "noise in every mean", _NOISE, legend=False, value=False) for piece in pieces]
+    lines = [Line(*piece, "noise in every mean", _NOISE, legend=False, value_in_label=False) for piece in pieces]
     lines[-1] = replace(lines[-1], legend=True)  # with a label at the last piece only
     count, scale = present
     mark = Mark(float(count), scale, f"T = {count:,}: {symbol} = {short(scale)}", style.PALETTE["spent"])
@@ -49,7 +49,7 @@ def noise_by_rows(rows: np.ndarray, scales: np.ndarray, target: float, needed: i
     """
     mark = Mark(float(needed), target, f"n = {needed:,}", style.PALETTE["spent"])
     return line_figure(
-        [Line(rows, scales, "noise in every mean", _NOISE, value=False)],
+        [Line(rows, scales, "noise in every mean", _NOISE, value_in_label=False)],
         Axes("Rows n", f"Noise scale {symbol}", log_x=True, log_y=True),
         limits=[Limit(target, f"wanted: {short(target)}")],
         marks=[mark],
@@ -63,7 +63,7 @@ def dropped_rows(per_person: np.ndarray, shares: np.ndarray, present: tuple[int,
     """
     k, share = present
     mark = Mark(float(k), share, f"k = {k:,}: {short(share)} %", style.PALETTE["spent"])
-    line = Line(per_person, shares, "rows that are dropped", _THEORY, value=False)
+    line = Line(per_person, shares, "rows that are dropped", _THEORY, value_in_label=False)
     return line_figure([line], Axes("Rows kept of a person, k", "Rows dropped [%]", log_x=True), marks=[mark])
 
 
@@ -163,7 +163,7 @@ def _bar_layout(
 
 
 def _bar(values: Mapping[str, float], unit: str) -> dict[str, Any]:
-    """Return horizontal bars with their values. A name may come from a link or a file: it is text, and no link."""
+    """Return horizontal bars with their values. Markup in a name, which a stranger may have written, stays text."""
     return {
         "type": "bar",
         "orientation": "h",
@@ -187,7 +187,7 @@ def proven_error(
     """
     marks = [] if mark is None else [Mark(*mark, color=style.PALETTE["spent"])]
     return line_figure(
-        [Line(x, bounds, "bound at the best number of steps", _THEORY, value=False)],
+        [Line(x, bounds, "bound at the best number of steps", _THEORY, value_in_label=False)],
         Axes(x_title, f"Bound on the {title}", log_x=True, log_y=True, bound="upper"),
         limits=[Limit(target, f"wanted: {short(target)}")],
         marks=marks,
@@ -204,7 +204,7 @@ def tradeoff(guarantee: np.ndarray, plan: np.ndarray | None = None, name: str = 
     No attack lies below the curve, and guessing is on the diagonal.
 
     guarantee : lowest false negative rates at RATES that the guarantee allows.
-    plan, name : the same for the noise of a plan, if there is one, and what to call it.
+    plan, name : lowest rates that the noise of a plan allows, None without a plan, and the name of this curve.
     """
     curves = {"any algorithm with this guarantee": (guarantee, ArmStyle(style.PALETTE["spent"], "solid"))}
     if plan is not None:
@@ -233,8 +233,8 @@ def hundred_cases(right: Mapping[str, float]) -> go.Figure:
     right : two or three numbers of cases, from 50 to 100, by who is right about them, in ascending order; the first is
         guessing. Fractions are rounded up. A case has the colour of the first who is right about it.
     """
-    attackers = len(right) - 1  # one or two
-    attacker_colors = [style.PALETTE["private"], style.PALETTE["spent"]][-attackers:]
+    attacker_count = len(right) - 1  # one or two
+    attacker_colors = [style.PALETTE["private"], style.PALETTE["spent"]][-attacker_count:]  # one has the last
     colors = [style.GREY, *attacker_colors, "rgba(0,0,0,0)"]  # of guessing, the attackers, and nobody
     ends = [*(min(100, math.ceil(count - 1e-9)) for count in right.values()), 100]  # 1e-9: up to rounding errors
     starts = [0, *ends[:-1]]
@@ -312,7 +312,7 @@ def two_densities(
     highest = max(density.max() for density in densities)
     shares = [density / highest for density in densities]
     lines = [
-        Line(x, share, name, arm_style, low=np.zeros_like(share), high=share, value=False)
+        Line(x, share, name, arm_style, low=np.zeros_like(share), high=share, value_in_label=False)
         for share, name, arm_style in zip(shares, names, TWO_STYLES, strict=True)
     ]
     return line_figure(lines, Axes(x_title, "Likelihood, highest = 1", from_zero=True), labels=False, height=HEIGHT)
@@ -326,7 +326,7 @@ def price(epsilons: np.ndarray, bounds: np.ndarray, start: float, here: tuple[fl
     epsilon, error = here
     text = f"You are here: ε = {short_up(epsilon)}, {short_up(error)}"
     figure = line_figure(
-        [Line(epsilons, bounds, "bound at the best number of steps", TWO_STYLES[0], value=False)],
+        [Line(epsilons, bounds, "bound at the best number of steps", TWO_STYLES[0], value_in_label=False)],
         Axes("Privacy budget ε", title, log_x=True, log_y=True, bound="upper"),
         limits=[Limit(start, f"without a step: {short_up(start)}")],
         marks=[Mark(epsilon, error, text, style.PALETTE["spent"])],

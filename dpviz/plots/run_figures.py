@@ -107,7 +107,7 @@ def _medians(
         x = iterations
         if positions is not None:
             if label not in positions or not np.isfinite(positions[label][-1]):
-                continue  # as where the privacy spent is unknown or infinite
+                continue  # such as privacy spent that is unknown or infinite
             x = positions[label][iterations]
         low, median, high = quantiles(values).T
         has_band = bool((high > low).any())  # replicates without noise agree: their band would show nothing

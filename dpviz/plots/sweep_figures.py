@@ -81,7 +81,7 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
     log = metric.scale == "log"
     grids = {label: result.grid(label) for label, curve in result.curves.items() if curve.point_runs}  # with results
     floor = FLOOR if log else -CEILING  # values beyond are drawn there
-    medians = {label: np.clip(values, floor, CEILING) for label, (_, _, values) in grids.items()}
+    medians = {label: np.clip(panel, floor, CEILING) for label, (_, _, panel) in grids.items()}
     best_labels = _best(result, medians)
     rows = math.ceil(len(grids) / columns)
     panels = _Grid(min(columns, len(grids)), rows, panel_height=max(_PANEL, _CELL * len(result.second)))
@@ -118,7 +118,7 @@ def _best(result: SweepResult, medians: Mapping[str, np.ndarray]) -> np.ndarray:
 
     medians : by label, (m, k), nan where there is no result.
     """
-    labels = _private(result, medians)
+    labels = _private_labels(result, medians)
     better = result.metric.better if result.metric else ""
     if len(labels) < 2 or not better:
         any_panel = next(iter(medians.values()))
@@ -129,8 +129,8 @@ def _best(result: SweepResult, medians: Mapping[str, np.ndarray]) -> np.ndarray:
     return np.where(is_known.sum(axis=0) > 1, np.array(labels, dtype=object)[lowest], "")
 
 
-def _private(result: SweepResult, medians: Mapping[str, np.ndarray]) -> list[str]:
-    """Return the labels among those of `medians` that have privacy."""
+def _private_labels(result: SweepResult, medians: Mapping[str, np.ndarray]) -> list[str]:
+    """Return the labels in `medians` of arms with privacy."""
     references = {arm.label for arm in result.arms if arm.reference}
     return [label for label in medians if label not in references]
 
@@ -199,7 +199,7 @@ def _axes(
 def _colors(medians: Mapping[str, np.ndarray], result: SweepResult, log: bool) -> dict[str, Any]:
     """Return the colour scale of all panels, with its bar: it spans the values of the methods with privacy, or of all
     methods if there are none; low values are dark."""
-    panels = [medians[label] for label in _private(result, medians) or medians]
+    panels = [medians[label] for label in _private_labels(result, medians) or medians]
     cells = np.concatenate([panel[~np.isnan(panel)] for panel in panels])
     cells = np.log10(cells) if log else cells
     low, high = float(cells.min()), float(cells.max())
@@ -230,7 +230,7 @@ def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -
         usual = ArmStyle(GREY, DOTS[0], reference=True)
         if curve.arm is not None:
             usual = arm_styles([curve.arm])[curve.arm.label]  # as on the method's page
-        # If a line has that style: another dash of its hue, first the one with the run's number; else another hue.
+        # If another line has that style: another dash of its hue, beginning with the run's number; else another hue.
         dashes = DASHES if curve.private else DOTS
         run = sides.index(curve.side)
         same_hue = [replace(usual, dash=dashes[(run + i) % len(dashes)]) for i in range(len(dashes))]
@@ -307,7 +307,7 @@ def metric_by_setting(
         height=height + style.ROW * max(0, len(notes) - 1),
     )
     for trace in figure.data:
-        if trace.name and trace.mode == "lines":  # not those of bands and limits, which have no name
+        if trace.name and trace.mode == "lines":  # bands and limits have no name
             trace.mode = "lines+markers"
     if any(crossing.low < crossing.high for crossing in crossings):  # the last trace has the marks
         to_right = [crossing.high - crossing.mark.x for crossing in crossings]
@@ -333,14 +333,14 @@ def along_budget(
     The axis has its range from the start. Results are dots while some points are missing, then lines with a band as in
     `metric_by_setting`.
 
-    verticals : lines such as that of the present budget. ends : smallest and largest budget, the range of the axis.
+    verticals : lines such as one at the present budget. ends : smallest and largest budget, the range of the axis.
     level : label and final value of an arm without privacy, drawn as a level line.
     bound : label of an arm, budgets (k,), and a bound on its metric at each (k,).
     """
     log_y = result.metric is not None and result.metric.scale == "log"
     lines, best_label = _lines(result, styles, log_x=False, log_y=log_y)  # log_x=False: names without the growth
     is_complete = result.finished == result.points
-    lines = [replace(line, value=False, band=is_complete) for line in lines if len(line.x)]
+    lines = [replace(line, value_in_label=False, band=is_complete) for line in lines if len(line.x)]
     lines, notes = one_band(lines, best_label) if is_complete else (lines, [])
     dotted_names = {line.name for line in lines}
     if level is not None:
@@ -349,7 +349,7 @@ def along_budget(
     if bound is not None:
         label, values, heights = bound
         bound_style = ArmStyle(styles[label].color, "dashdot")
-        lines.append(Line(values, heights, f"bound, {label}", bound_style, width=1.0, value=False))
+        lines.append(Line(values, heights, f"bound, {label}", bound_style, width=1.0, value_in_label=False))
     drawing = line_drawing(
         lines,
         Axes(x_title, "" if result.metric is None else result.metric.label, log_x=True, log_y=log_y),
@@ -407,7 +407,7 @@ def _crossings(
         return [], sentences
     values, medians = result.medians(one)
     intervals = result.crossing_intervals(one, other)
-    if len(intervals) != usual_order.crossings.shape[1]:  # over several data sets there are none: the range over these
+    if len(intervals) != usual_order.crossings.shape[1]:  # several data sets have none: the range over these instead
         intervals = tuple((float(points.min()), float(points.max())) for points in usual_order.crossings.T)
     crossings = []
     for points, sentence, (low, high) in zip(usual_order.crossings.T, sentences, intervals, strict=True):
@@ -431,7 +431,7 @@ def _sentences(order: Order, one: str, other: str, symbol: str, word: str) -> li
     if len(order.leaders) == 2:
         return [f"{best} is {word} than {worse} below {_about(symbol, order.crossings[:, 0])}"]
     # Over several data sets both ends may be ranges, "2 to 3".
-    until = f"{'to' if order.data_sets == 1 else 'up to'} {_round(order.crossings[:, 1])}"
+    until = f"{'to' if order.data_sets == 1 else 'up to'} {_range_text(order.crossings[:, 1])}"
     return [
         f"{worse} is {word} than {best} from {_about(symbol, order.crossings[:, 0])} {until}",
         f"{best} is {word} than {worse} from {_about(symbol, order.crossings[:, 1])} on",
@@ -493,7 +493,7 @@ def _line(result: SweepResult, label: str, arm_style: ArmStyle, log_x: bool, log
         low, median, high = quantiles(np.array(samples)).T
     else:
         summaries = [quantiles(sample[None])[0] for sample in samples]
-        low, median, high = np.array(summaries).reshape(-1, 3).T  # also of no summaries
+        low, median, high = np.array(summaries).reshape(-1, 3).T  # three empty arrays for no samples
     growth = _growth(result, label, log_y) if log_x else ""
     has_band = bool((high > low).any())  # replicates without noise agree: their band would show nothing
     return Line(
@@ -504,7 +504,7 @@ def _line(result: SweepResult, label: str, arm_style: ArmStyle, log_x: bool, log
         low=low if has_band else None,
         high=high if has_band else None,
         group=label,
-        value=not growth,
+        value_in_label=not growth,
     )
 
 
@@ -536,10 +536,10 @@ def slope_text(fit: Fit) -> str:
 
 def _about(symbol: str, numbers: np.ndarray) -> str:
     """Return "ε ≈ 2 to 3" for the numbers at which a crossing is in several data sets."""
-    return f"{symbol} ≈ {_round(numbers)}".lstrip()
+    return f"{symbol} ≈ {_range_text(numbers)}".lstrip()
 
 
-def _round(numbers: np.ndarray) -> str:
+def _range_text(numbers: np.ndarray) -> str:
     """Return the lowest and the highest of the numbers with two significant digits, "2 to 3"; or "2" if they agree."""
     ends = [short(float(number), 2) for number in (numbers.min(), numbers.max())]
     return " to ".join(dict.fromkeys(ends))

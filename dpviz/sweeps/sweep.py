@@ -106,10 +106,10 @@ def settings(experiment: Experiment) -> dict[str, Setting]:
     return result
 
 
-def setting_name(name: str, by_name: Collection[str]) -> str:
-    """Return the name in `settings` that `name` means: it may lack "data_" or "problem_" where only one fits."""
-    longer = [full for full in (f"data_{name}", f"problem_{name}") if full in by_name]
-    return longer[0] if name not in by_name and len(longer) == 1 else name
+def setting_name(name: str, names: Collection[str]) -> str:
+    """Return the one of `names` that `name` means (it may lack "data_" or "problem_"); `name` if none or both fit."""
+    full_names = [full_name for full_name in (f"data_{name}", f"problem_{name}") if full_name in names]
+    return full_names[0] if name not in names and len(full_names) == 1 else name
 
 
 def data_seed(experiment: Experiment) -> str:
@@ -126,8 +126,8 @@ def setting_at(experiment: Experiment, fields: Sequence[str]) -> Setting | None:
 def numbers(owner: Specification) -> Iterator[Control]:
     """Return the controls of a specification that are numbers with a declared range.
 
-    Seeds are left out: their values have no order, so that no curve over them makes sense. So are the costs of facts
-    that were bought: they were paid, and a guarantee that counts less would be false.
+    Seeds are left out: their values have no order, so that no curve over them makes sense. So are the privacy
+    costs of released facts: they are spent, and a guarantee that counts less would be false.
     """
     return (
         control
@@ -137,7 +137,7 @@ def numbers(owner: Specification) -> Iterator[Control]:
 
 
 def _settings_of(owner: Specification, address: str) -> Mapping[str, Setting]:
-    """Return the settings of a specification, by name. address : that of the specification in the experiment's JSON."""
+    """Return the settings of a specification, by name. address : of `owner` in the experiment's JSON."""
     return {control.name: Setting(control, (f"{address}.{control.name}",)) for control in numbers(owner)}
 
 
@@ -171,7 +171,7 @@ class Point(PointKey):
 
     @property
     def key(self) -> PointKey:
-        """The point without its experiment and plans."""
+        """The point without its experiment and plans, as results have it."""
         return PointKey(self.number, self.value, self.second, self.data_seed)
 
 
@@ -254,10 +254,9 @@ class Sweep(Specification):
         if not names or len(names) > 2 or (len(names) == 2 and "second" in values):
             raise UserError("Name one setting with its values, or two: Sweep(experiment, epsilon=(0.5, 1, 2)).")
         result = {name: value for name, value in values.items() if name not in names}
-        name, *second_names = names
-        result |= {"fields": by_name[full_names[name]].fields, "values": values[name]}
-        for second in second_names:
-            result["second"] = Axis(fields=by_name[full_names[second]].fields, values=values[second])
+        result |= {"fields": by_name[full_names[names[0]]].fields, "values": values[names[0]]}
+        if len(names) == 2:
+            result["second"] = Axis(fields=by_name[full_names[names[1]]].fields, values=values[names[1]])
         return result
 
     @model_validator(mode="after")
@@ -268,7 +267,7 @@ class Sweep(Specification):
             visible = [metric for metric in metrics if metric.released or self.experiment.public]
             if not visible:
                 raise ValueError("name a metric: these methods release no series")
-            object.__setattr__(self, "metric", visible[0].name)  # frozen, but not finished before its validators
+            object.__setattr__(self, "metric", visible[0].name)  # plain assignment raises: the class is frozen
         return self
 
     @model_validator(mode="after")
@@ -300,9 +299,9 @@ class Sweep(Specification):
 
     @property
     def condition(self) -> Condition:
-        """Condition that the guarantees of all points rest on, such as seeds that the sweep sets."""
-        seed = next(iter(self.data_seeds), None)  # of the first data set: on all of them the condition is the same
-        experiments = [self._with_data_seed(experiment, seed) for _, experiment in self._points_of_one_set_data_set()]
+        """Condition that the guarantees of all points rest on, such as that nobody learns the seeds of their noise."""
+        seed = next(iter(self.data_seeds), None)  # the first, as the condition is the same on all data sets
+        experiments = [self._with_data_seed(experiment, seed) for _, experiment in self._points_of_one_data_set()]
         return Condition.joined(experiment.condition for experiment in experiments)
 
     def points(self) -> tuple[Experiment, ...]:
@@ -311,7 +310,7 @@ class Sweep(Specification):
         They are ordered by data set, then by value of the second setting, then by value of the first. Raises UserError,
         naming the value or the seed, where settings do not go together.
         """
-        experiments = [experiment for _, experiment in self._points_of_one_set_data_set()]
+        experiments = [experiment for _, experiment in self._points_of_one_data_set()]
         seeds = self.data_seeds or (None,)
         return tuple(self._with_data_seed(experiment, seed) for seed in seeds for experiment in experiments)
 
@@ -321,7 +320,7 @@ class Sweep(Specification):
         An arm without a plan at some value is left out there, with the reason. Raises UserError if no arm has a plan at
         any value, or, naming the value or the seed, where settings do not go together.
         """
-        points_of_one_set = [_plan_point(key, experiment) for key, experiment in self._points_of_one_set_data_set()]
+        points_of_one_set = [_plan_point(key, experiment) for key, experiment in self._points_of_one_data_set()]
         if all(point.experiment is None for point in points_of_one_set):
             first_reason, *_ = points_of_one_set[0].left_out.values()
             raise UserError(first_reason, title="No method has a plan")
@@ -433,11 +432,11 @@ class Sweep(Specification):
             with show_progress_bar("dpviz sweep", progress) as set_progress:
                 for step in self.stream(tables, executor):  # a sweep has at least one point
                     set_progress(step.progress)
-                    if finished_cells is not None and finished_cells.note:
+                    if finished_cells is not None and finished_cells.note:  # cells that cannot be read or written
                         warnings.warn(finished_cells.note, stacklevel=3)
         return step.result
 
-    def _points_of_one_set_data_set(self) -> list[tuple[PointKey, Experiment]]:
+    def _points_of_one_data_set(self) -> list[tuple[PointKey, Experiment]]:
         """Return the key and the experiment of the point for every pair of values, on the data of `self.experiment`.
 
         These points are numbered from 0; `planned` numbers the points on all data sets.
@@ -454,7 +453,7 @@ class Sweep(Specification):
         return points
 
     def _with_data_seed(self, experiment: Experiment, data_seed: int | None) -> Experiment:
-        """Return the experiment with the data of this seed; None leaves them. Raises UserError that names the seed."""
+        """Return the experiment with data of this seed; unchanged for None. Raises UserError that names the seed."""
         if data_seed is None:
             return experiment
         return _changed(experiment, [(self.data_seed, data_seed)], f"On the data set {data_seed}")
@@ -497,7 +496,8 @@ class _UnderWay:
         self._failure_messages: dict[int, str] = {}  # by number of the point
         self._success_count = 0
         second = sweep.second.values if sweep.second else ()
-        if is_ours(type(sweep.experiment.problem)):  # a user's may build a problem with metrics that it does not name
+        # A user's problem may record metrics that it does not declare; `record_outcome` checks the name then.
+        if is_ours(type(sweep.experiment.problem)):
             recorded = ChainMap(*(point.experiment.metrics() for point in points if point.experiment is not None))
             check_one_of(sweep.metric, recorded, "metric")
         self.result = SweepResult(sweep.experiment.arms, sweep.metric, len(points), second)
@@ -550,7 +550,7 @@ class _UnderWay:
             raise UserError(self._failure_messages[min(self._failure_messages)])
 
     def _note_metric(self, trace: Trace) -> bool:
-        """Note the metric's declaration once an arm records it; return False if all arms are there, and none does."""
+        """Note the metric's declaration once an arm records it; return False if all arms have begun and none does."""
         result = self.result
         result.metric = result.metric or trace.metrics.get(result.metric_name)
         return result.metric is not None or len(trace.arm_traces) < len(result.arms)

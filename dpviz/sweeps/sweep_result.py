@@ -67,7 +67,7 @@ def power_law(values: np.ndarray, *data_sets: Samples) -> Fit | None:
     of the data sets' slopes over √S. The 95 % margin uses Student's factor for the last, 1.96 for the others. Points
     without a logarithm in some data set are left out; None if fewer than two remain.
     """
-    values, intervals = np.asarray(values, float), _around_medians(data_sets)
+    values, intervals = np.asarray(values, float), _median_intervals(data_sets)
     # A median and its interval have logarithms if the lower end has one.
     has_logarithm = (values > 0) & (intervals[..., 0] > 0).all(axis=0)
     values, intervals = values[has_logarithm], intervals[:, has_logarithm]
@@ -85,7 +85,7 @@ def log_law(values: np.ndarray, *data_sets: Samples) -> Fit | None:
     compared; else absolute errors. The errors of the slope are those of `power_law`. Values that are not positive are
     left out; None if fewer than two remain.
     """
-    values, intervals = np.asarray(values, float), _around_medians(data_sets)
+    values, intervals = np.asarray(values, float), _median_intervals(data_sets)
     intervals, values = intervals[:, values > 0], values[values > 0]
     medians = intervals[..., 1]
     weights = np.ones(len(values))
@@ -104,7 +104,7 @@ def _have_errors(data_sets: Sequence[Samples]) -> bool:
     return all(len(numbers) > 1 for samples in data_sets for numbers in samples)
 
 
-def _around_medians(data_sets: Sequence[Samples]) -> np.ndarray:
+def _median_intervals(data_sets: Sequence[Samples]) -> np.ndarray:
     """Compute, for each of k values on each of S data sets, the lower end of a 68 % interval of the median, the median,
     and the upper end: (S, k, 3).
 
@@ -227,12 +227,12 @@ def crossovers(values: np.ndarray, medians_a: np.ndarray, medians_b: np.ndarray)
     values, medians_a, medians_b : (k,) points of the curves, values ascending.
     """
     x = _logarithmic(values)
-    is_logarithmic = x is not values
+    is_logarithmic = x is not values  # `values` itself is returned if some are not positive
     heights = _logarithmic(np.stack([medians_a, medians_b]))
     difference = heights[0] - heights[1]
     crossings = []
     for i, j in _sign_changes(difference):
-        if j > i + 1:  # the curves are equal at all points in between: the middle of these
+        if j > i + 1:  # the curves are equal at all points in between: they cross in the middle of these
             crossing = (x[i + 1] + x[j - 1]) / 2
         else:  # the zero of the straight line from `left` to `right`
             left, right = difference[i], difference[j]
@@ -244,31 +244,32 @@ def crossovers(values: np.ndarray, medians_a: np.ndarray, medians_b: np.ndarray)
 def crossing_intervals(values: np.ndarray, one: Samples, other: Samples) -> tuple[tuple[float, float], ...]:
     """Compute a 95 % interval over the runs for every crossing of the medians of two arms on one data set.
 
-    The intervals are in the order of `crossovers`, and end at the lowest and the highest of the values (k,) at the
-    latest. Where the difference of the medians is d at x and d' of the opposite sign at the next point x + h, the
-    curves cross at x + h d/(d - d'). The error of that is computed to first order in the errors of d and d', which are
-    independent and come from the 68 % intervals of the medians.
+    The intervals are in the order of `crossovers`, and within the range of the values (k,). Where the difference of the
+    medians is d at x and d' of the opposite sign at the next point x + h, the curves cross at x + h d/(d - d'). The
+    error of that is computed to first order in the errors of d and d', which are independent and come from the 68 %
+    intervals of the medians.
     """
-    x, intervals = _logarithmic(values), _around_medians([one, other])  # (k,), (2, k, 3): lower end, median, upper end
+    x, intervals = _logarithmic(values), _median_intervals([one, other])  # (k,); (2, k, 3): lower end, median, upper
     is_logarithmic = x is not values
     if (intervals[..., 1] > 0).all():
         with np.errstate(divide="ignore", invalid="ignore"):  # an interval that reaches zero has no end
             intervals = np.log(intervals)
     difference = intervals[0, :, 1] - intervals[1, :, 1]
     # (k,) errors of the difference: the root of the sum of both squares; infinite where an interval has no end.
-    errors = np.nan_to_num(np.linalg.norm((intervals[..., 2] - intervals[..., 0]) / 2, axis=0), nan=math.inf)
+    errors = np.hypot(*(intervals[..., 2] - intervals[..., 0]) / 2)
+    errors[np.isnan(errors)] = math.inf
     result = []
     for i, j in _sign_changes(difference):
         if j > i + 1:  # the curves are equal at all points in between
             low, high = x[i + 1], x[j - 1]
         else:
             left, right = difference[i], difference[j]
-            inverse_slope = (x[j] - x[i]) / (left - right)
+            inverse_slope = float((x[j] - x[i]) / (left - right))
             crossing = x[i] + inverse_slope * left
-            # The derivatives of `crossing` by `left` and by `right` are -right and left times this factor.
-            factor = inverse_slope / (left - right)
-            half = _NORMAL * math.hypot(factor * right * errors[i], factor * left * errors[j])
-            low, high = max(x[0], crossing - half), min(x[-1], crossing + half)
+            # The crossing's derivatives by `left` and `right` are -right and left times inverse_slope / (left - right).
+            error = math.hypot(right / (left - right) * errors[i], left / (left - right) * errors[j])
+            margin = _NORMAL * abs(inverse_slope) * error
+            low, high = max(x[0], crossing - margin), min(x[-1], crossing + margin)
         result.append((math.exp(low), math.exp(high)) if is_logarithmic else (float(low), float(high)))
     return tuple(result)
 
@@ -280,7 +281,7 @@ def _sign_changes(difference: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _logarithmic(numbers: np.ndarray) -> np.ndarray:
-    """Return the logarithms of an array; if some numbers have none, the array itself, by which callers tell."""
+    """Return the logarithms of an array; if some numbers have none, the array itself, recognised by `is`."""
     return np.log(numbers) if (numbers > 0).all() else numbers
 
 
@@ -303,7 +304,7 @@ class Order:
 
 
 def orders(one: str, other: str, curves: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> tuple[Order, ...]:
-    """Return the orders of two curves that occur on the data sets; that of most data sets comes first.
+    """Return the orders of two curves that occur on the data sets, the most frequent one first.
 
     one, other : names of the curves.
     curves : for every data set the values, the medians of `one` and those of `other`, (k,) each.
@@ -439,8 +440,8 @@ class SweepResult(Displayed):
 
     arms, curves : the arms of the comparison, and the results of each by label.
     metric_name, metric : name of the metric that is kept, and its declaration, None before the first record.
-    guess, guesses : a metric of its own for the value that the best constant guess reaches in `metric`, and this value
-        at every point; None and empty if it is not recorded.
+    guess, guesses : declaration of the value that the best constant guess reaches in `metric`, and this value at every
+        point; None and empty if it is not recorded.
     points : number of points. done : for each one that is finished, the value of the second setting (None without one),
         and True if its result came from a store. finished, restored : how many of them there are.
     second : values of the second setting, ascending; empty without one.

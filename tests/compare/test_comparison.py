@@ -107,7 +107,7 @@ def test_settings_fixed_beforehand_compose_tightly(sides: tuple[Side, Side]) -> 
     one = comparison.joint_cost([pure, pure], DELTA, repeats=False, fixed=True)
     assert one is not None and one.symbol == "ε" and one.spent == pytest.approx(8.0) and one.methods == 4
     both = comparison.joint_cost([gauss, gauss], DELTA, repeats=True, fixed=True)
-    assert both is not None and comparison.publishable([gauss, gauss]) == (4, 12)
+    assert both is not None and comparison.count_private([gauss, gauss]) == (4, 12)
     # Four methods of three runs at μ = 0.5 are one release at μ = 0.5 √12; counted in ρ, which comes first.
     assert both.symbol == "ρ" and both.spent == pytest.approx(12 * 0.5**2 / 2) and not both.proviso
     assert both.epsilon == pytest.approx(GaussianDP(mu=0.5 * math.sqrt(12)).to_epsilon_at(DELTA), rel=1e-6)

@@ -46,8 +46,8 @@ def test_a_small_figure_without_lines_is_as_small_and_its_reason_fits() -> None:
 
 def test_a_label_that_does_not_fit_into_a_small_frame_is_in_the_margin() -> None:
     """A frame next to the live chart may have 130 pixels, which are less than 24 and the text take."""
-    lines = [Line(np.arange(2), np.array([1.0, 0.5]), "Gaussian marginals", BLUE, value=False)]
-    lines.append(Line(np.arange(101), np.ones(101), "MWEM", BLUE, value=False))
+    lines = [Line(np.arange(2), np.array([1.0, 0.5]), "Gaussian marginals", BLUE, value_in_label=False)]
+    lines.append(Line(np.arange(101), np.ones(101), "MWEM", BLUE, value_in_label=False))
     labels = [note for note in drawn(*lines, height=SMALL).layout.annotations if note.name]
     assert [(note.text, note.xref) for note in labels] == [("Gaussian marginals", "paper"), ("MWEM", "paper")]
 

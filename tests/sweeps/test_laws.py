@@ -195,3 +195,7 @@ def test_intervals_end_with_the_values_and_say_where_curves_are_equal() -> None:
     assert crossing_intervals(values, level, level) == ()
     linear = crossing_intervals(np.array([-1.0, 1.0]), [np.array([-2.0])] * 2, [np.array([-3.0]), np.array([-1.0])])
     assert linear == ((0.0, 0.0),)
+    for far in (0.0, -1e300):  # an interval that reaches zero, and one of a run that diverged
+        crossing_one = [np.array([far, 1.998 - far]), np.array([1.001, 1.003])]
+        with np.errstate(over="raise", invalid="raise"):
+            assert crossing_intervals(values[:2], crossing_one, [np.ones(2)] * 2) == ((1.0, pytest.approx(2.0)),)

@@ -2,8 +2,8 @@
 
 They need settings only, never data; except `model_ground`, which evaluates the objective of public data.
 
-In a figure a `Mark` is a point with a hover text, a `VerticalLine` a labelled vertical line; a `Line` with
-`value=False` does not state its last value in its label, and is in the legend unless `legend=False`.
+In a figure a `Mark` is a point with a hover text, a `VerticalLine` a labelled vertical line; a `Line` is in the legend
+unless `legend=False`.
 """
 
 import math
@@ -61,7 +61,9 @@ def momentum_rates(strong_convexity: float, *, published: bool = False) -> Chart
             name = "heavy ball by the paper's (26)"
             has_entry = step == RELATIVE_STEPS[0]  # one legend entry for all three
             lines.append(  # wide, as Nesterov's own curve lies on it
-                Line(momentum, nesterov, name, paper_style, width=6.0, group=name, legend=has_entry, value=False)
+                Line(
+                    momentum, nesterov, name, paper_style, width=6.0, group=name, legend=has_entry, value_in_label=False
+                )
             )
         best_rate = 1 - float(np.sqrt(strong_convexity * step))
         for name, rates, rule, dash in (
@@ -70,7 +72,7 @@ def momentum_rates(strong_convexity: float, *, published: bool = False) -> Chart
         ):
             best = float(rule(step, strong_convexity))
             label = f"{name}, {short(step)}/L: best β = {short(best)}"
-            lines.append(Line(momentum, rates, label, ArmStyle(color, dash), value=False))
+            lines.append(Line(momentum, rates, label, ArmStyle(color, dash), value_in_label=False))
             marks.append(Mark(best, best_rate, label, color))
     figure = line_figure(lines, Axes("Momentum β", "Rate ρ per step"), marks=marks, height=style.ALONE)
     return chart(
@@ -109,7 +111,7 @@ def heavy_ball_on_quadratic(
         ).total
         best = int(np.argmin(gap))
         label = f"{name}: T* = {best}"
-        lines.append(Line(horizons, gap, label, arm_style, group=name, value=False))
+        lines.append(Line(horizons, gap, label, arm_style, group=name, value_in_label=False))
         marks.append(Mark(best, float(gap[best]), label, arm_style.color))
         if published:
             log_bound = quadratic.published_log_bound(iterations, step_size, momentum, noise_per_step, strong_convexity)

@@ -5,8 +5,7 @@ along one setting. Before a run: bias and trainings against the bias level, erro
 attacks, and the cost of random stopping.
 
 In a figure a `Limit` is a labelled horizontal line, a `VerticalLine` a vertical one, a `Mark` a point with a hover
-text; a `Line` with `value=False` does not state its last value in its label. `bound="upper"` rounds numbers of the y
-axis up. Arrays of plotly's traces have small types, as pages load them.
+text. `bound="upper"` rounds numbers of the y axis up. Arrays of plotly's traces have small types, as pages load them.
 """
 
 import math
@@ -226,7 +225,7 @@ def bias_and_noise(forecast: Forecast) -> Chart:
     else:
         facts, noise = forecast.facts, forecast.advice.noise_length
         lengths = AMPLITUDE * np.sqrt(LEVELS * prior_trace(facts, forecast.method) / facts.d)
-        lines = [Line(LEVELS, lengths, "bias", BIAS, value=False)]
+        lines = [Line(LEVELS, lengths, "bias", BIAS, value_in_label=False)]
         if noise > 0:
             lines.append(_noise_line(LEVELS, noise))
             notes = [f"alike at {short(forecast.advice.balance)}"]
@@ -267,7 +266,7 @@ def trainings_by_level(forecast: Forecast) -> Chart:
     rules = [method.replaced(bias_level=level).batches(forecast.facts) for level in levels.tolist()]
     trainings = np.array([planning.expected_trainings(batches, method.iterations) for batches in rules])
     figure = line_figure(
-        [Line(levels, trainings, forecast.label, BIAS, value=False)],
+        [Line(levels, trainings, forecast.label, BIAS, value_in_label=False)],
         Axes("Bias level ω", "Trainings of a run, about", log_x=True, from_zero=True),
         limits=others[:1],  # one, so that the labels of several do not meet
         marks=on_curve(levels, trainings, _marked_levels(forecast), BIAS.color),
@@ -295,7 +294,7 @@ def bound_by_steps(forecast: Forecast, landscape: Landscape, step: float, bias: 
     curves = np.array(final_bounds).T
     curve_of_mean, _, _ = curves
     lines = [
-        Line(STEPS, curve, name, line_style, value=False)
+        Line(STEPS, curve, name, line_style, value_in_label=False)
         for curve, (name, line_style) in zip(curves, BOUNDS, strict=True)
     ]
     best = planning.best_steps(landscape, step, clip, n, mu, d)
@@ -323,8 +322,8 @@ def random_stopping(mu: float, delta: float) -> Chart:
     lines = []
     for law, name, line_style in STOPPING:
         mu_by_tries = np.array([planning.mu_per_try(law, tries, mu, delta) for tries in TRIES.tolist()])
-        lines.append(Line(TRIES, mu_by_tries, name, line_style, value=False))
-    lines.append(Line(TRIES, mu / np.sqrt(TRIES), *NAIVE, value=False))  # the μ² of released tries add up
+        lines.append(Line(TRIES, mu_by_tries, name, line_style, value_in_label=False))
+    lines.append(Line(TRIES, mu / np.sqrt(TRIES), *NAIVE, value_in_label=False))  # the μ² of released tries add up
     figure = line_figure(
         lines,
         Axes("Mean number of tries E K", "μ₀ of each try", log_x=True, log_y=True),
@@ -408,7 +407,7 @@ def signal_and_noise(trace: Trace, label: str, noise: float, privacy: str) -> Ch
         if has_gradient.any():
             scale = AMPLITUDE if name == algorithms.UNCERTAINTY.name else 1.0  # the uncertainty is that for norm 1
             medians = scale * np.median(values[has_gradient], axis=1)
-            lines.append(Line(steps[has_gradient], medians, line_name, line_style, value=False))
+            lines.append(Line(steps[has_gradient], medians, line_name, line_style, value_in_label=False))
     if noise > 0 and lines:
         longest_x = max((line.x for line in lines), key=len)
         lines.append(_noise_line(longest_x, noise))
@@ -435,7 +434,7 @@ def signal_and_noise(trace: Trace, label: str, noise: float, privacy: str) -> Ch
 
 def _noise_line(x: np.ndarray, noise: float) -> Line:
     """Return the level line of the noise's length at x (k,). It is no `Limit`, whose text would lie on other lines."""
-    return Line(x, np.full(len(x), noise), "noise", NOISE, value=False)
+    return Line(x, np.full(len(x), noise), "noise", NOISE, value_in_label=False)
 
 
 def paths(
@@ -504,9 +503,10 @@ def posterior_slice_chart(curve: posterior_slice.PosteriorSlice, title: str, log
     natural = np.exp if logarithmic else np.positive  # from coordinates to the setting's unit; np.positive: the same
     settings, queries, here = natural(curve.coordinates), natural(curve.queries), float(natural(curve.here))
     spread = 2 * AMPLITUDE * curve.deviation  # the deviation is for losses of variance 1
+    low, high = curve.mean - spread, curve.mean + spread
     lines = [
-        Line(settings, curve.mean, "the process", EXPECTED, curve.mean - spread, curve.mean + spread, value=False),
-        Line(settings, curve.truth, "mean loss", TRUTH, value=False),
+        Line(settings, curve.mean, "the process", EXPECTED, low, high, value_in_label=False),
+        Line(settings, curve.truth, "mean loss", TRUTH, value_in_label=False),
     ]
     figure = line_figure(
         lines,

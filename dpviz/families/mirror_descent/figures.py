@@ -145,8 +145,8 @@ def _bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Sampli
         notes.append(f"where no line is drawn, {says_nothing}")
     return line_figure(
         [
-            Line(grid, at_caps, "step size at its cap", solid, value=False),  # labels do not state the last value
-            Line(grid, at_best, "best step size below it", dashed, value=False),
+            Line(grid, at_caps, "step size at its cap", solid, value_in_label=False),
+            Line(grid, at_best, "best step size below it", dashed, value_in_label=False),
         ],
         Axes("Steps T", title, log_x=True, log_y=True),
         marks=[Mark(count, bound_at[count], f"{name} = {count}", color) for name, (count, color) in marked.items()],
@@ -310,7 +310,9 @@ def mixtures(trace: Trace, styles: Mapping[str, ArmStyle], height: int, privacy:
                 descending = np.sort(arm_trace.output[player], axis=1)[:, ::-1]  # (R, d)
                 weights = np.median(descending, axis=0)
                 weights = weights[weights >= 0.1 / len(weights)]
-                line = Line(np.arange(1, len(weights) + 1), weights, label, styles[label], width=width, value=False)
+                line = Line(
+                    np.arange(1, len(weights) + 1), weights, label, styles[label], width=width, value_in_label=False
+                )
                 lines.append(line if player == "x" else replace(line, name=f"{label}, y", group=label, legend=False))
     figure = line_figure(
         lines,

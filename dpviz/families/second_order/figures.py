@@ -277,7 +277,7 @@ def waiting_times(curves: Mapping[str, Waiting], styles: Mapping[str, ArmStyle])
         longest = max(waiting.patience, GREEN)
         is_drawn = waiting.steps <= longest
         # Without `value`: its last W is no part of its label.
-        lines.append(Line(waiting.rows[is_drawn], waiting.steps[is_drawn], label, styles[label], value=False))
+        lines.append(Line(waiting.rows[is_drawn], waiting.steps[is_drawn], label, styles[label], value_in_label=False))
         n, waiting_time = waiting.here
         if waiting_time <= longest:
             text = f"{label}, n = {n:,}: W = {short(waiting_time)}"

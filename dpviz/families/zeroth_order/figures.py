@@ -4,9 +4,8 @@ Before a run: rows that a target needs, noise of running sums and along an epoch
 the running sums, readings of the budget. After it: how long the gradients were, and how stationary the results are.
 
 In a figure a `Limit` is a labelled horizontal line, a `VerticalLine` a vertical one, a `Mark` a point with a hover
-text; a `Line` with `value=False` does not state its last value in its label; `labels=False` leaves all names to the
-legend. `bound="upper"` rounds the numbers of the y axis up. Arrays of plotly's traces have small types, as pages load
-them.
+text; `labels=False` leaves all names to the legend. `bound="upper"` rounds the numbers of the y axis up. Arrays of
+plotly's traces have small types, as pages load them.
 
 Notation: d parameters, L Lipschitz constant, r smoothing radius, K epochs of T steps, D the longest move, μ the budget.
 """
@@ -142,7 +141,7 @@ def free_privacy(d: int, lipschitz: float, accuracy: float, mu: float) -> Chart:
     lines, names = [], ("free as published", "free with orthonormal directions")
     for threshold, name, arm_style in zip((published, orthonormal), names, FREE, strict=True):
         edge = threshold * grid / accuracy
-        lines.append(Line(grid, edge, name, arm_style, low=edge, high=np.full(len(grid), top), value=False))
+        lines.append(Line(grid, edge, name, arm_style, low=edge, high=np.full(len(grid), top), value_in_label=False))
     if mu >= published:
         verdict = "free"
     elif mu >= orthonormal:
@@ -181,7 +180,7 @@ def crossover(length: int, sums: theory.Sums | None = None, follows: bool = Fals
     lines, marks = [], []
     for kind, name, following, arm_style in CURVES:
         ratios = _ratios_in_bound(kind, following, grid)
-        lines.append(Line(np.array(grid), ratios, name, arm_style, value=False))
+        lines.append(Line(np.array(grid), ratios, name, arm_style, value_in_label=False))
         if sums is None:
             ratio = float(ratios[grid.index(length)])
             marks.append(Mark(length, ratio, f"{name}, T = {length}: {short(ratio)}", arm_style.color))
@@ -236,7 +235,7 @@ def noise_ratio(length: int, sums: theory.Sums | None = None, follows: bool = Fa
     lines, marks = [], []
     for kind, name, following, arm_style in CURVES:
         step, mean = np.array([theory.noise_ratios(kind, T, following) for T in grid]).T
-        lines.append(Line(np.array(grid), mean, name, arm_style, value=False))
+        lines.append(Line(np.array(grid), mean, name, arm_style, value_in_label=False))
         lines.append(Line(np.array(grid), step, f"{name}, a step", arm_style, width=1.0, group=name, legend=False))
     if sums is not None:
         ratios = theory.noise_ratios(sums, length, follows)
@@ -266,7 +265,7 @@ def measured_ends(expected: Expectation) -> Chart:
     estimate gradients, with the number of epochs that was best for it."""
     lengths = np.array(expected.lengths)
     lines = [
-        Line(lengths, medians.min(axis=1), name, OPTIONS[name], value=False)
+        Line(lengths, medians.min(axis=1), name, OPTIONS[name], value_in_label=False)
         for name, medians in expected.medians.items()
     ]
     figure = line_figure(
@@ -324,7 +323,7 @@ def noise_of_an_epoch(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle])
     for label, plan in plans.items():
         if plan.private and "epoch_length" in plan.resolved:
             noise = _noise_scales(plan)[: int(plan.resolved["epoch_length"])]
-            lines.append(Line(np.arange(1, len(noise) + 1), noise, label, styles[label], value=False))
+            lines.append(Line(np.arange(1, len(noise) + 1), noise, label, styles[label], value_in_label=False))
     figure = line_drawing(
         lines,
         Axes("Step t of an epoch", "Noise of g_t, σ", log_y=True),
@@ -357,7 +356,9 @@ def noise_by_dimension(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: M
             # Without the starting point, which has the present number of entries: plans do not need it.
             scales = _noise_scales(arm.algorithm.plan(replace(facts, d=d, start=()), plan.budget))
             noise[d] = float(np.sqrt((scales**2).mean()))
-        lines.append(Line(np.array([*noise]), np.array([*noise.values()]), arm.label, styles[arm.label], value=False))
+        lines.append(
+            Line(np.array([*noise]), np.array([*noise.values()]), arm.label, styles[arm.label], value_in_label=False)
+        )
         text = f"{arm.label}, d = {facts.d:,}: {short(noise[facts.d])}"
         marks.append(Mark(facts.d, noise[facts.d], text, styles[arm.label].color, symbol="circle"))
     figure = line_drawing(
@@ -428,7 +429,7 @@ def readings(mu: float, delta: float) -> Chart:
     lines = []
     for (name, epsilon_of), line_style in zip(READINGS.items(), line_styles, strict=True):
         epsilons = np.array([epsilon_of(mu, delta_on_axis) for delta_on_axis in _DELTAS.tolist()])
-        lines.append(Line(_DELTAS, epsilons, name, line_style, value=False))
+        lines.append(Line(_DELTAS, epsilons, name, line_style, value_in_label=False))
     figure = line_figure(
         lines,
         Axes("δ", "ε", log_x=True, from_zero=True, bound="upper"),

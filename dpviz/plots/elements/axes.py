@@ -93,7 +93,7 @@ def axis(title: str, log: bool, opening: Range | None = None) -> dict[str, Any]:
         "type": "log" if log else "linear",
         "separatethousands": True,
         "exponentformat": "power",
-        "minexponent": PLAIN_BELOW - 1,  # plotly writes larger powers as such
+        "minexponent": PLAIN_BELOW - 1,  # plotly writes larger numbers as powers of ten
     }
     if log:
         result |= {"tickformat": ",~r", "nticks": 4} if opening is None else log_ticks(opening)
@@ -113,7 +113,7 @@ def log_ticks(opening: Range, across: bool = False) -> dict[str, Any]:
     across : True if the axis is horizontal, and so has room for fewer.
     """
     decades = opening.high - opening.low
-    # Plotly has a label at every ⌈decades / nticks⌉ powers of ten if that is above 0.7 before it is rounded up.
+    # For r = decades / nticks plotly labels every ⌈r⌉-th power of ten; also numbers in between if r is at most 0.7.
     ticks: dict[str, Any] = {"nticks": max(3, min(math.ceil(decades), 4 if across else 6))}
     if 1 <= decades <= 2.1 and (across or not opening.plain):  # 2.1: two decades, and a little tolerance
         powers = range(math.floor(opening.low) - 1, math.ceil(opening.high) + 2)

@@ -72,7 +72,8 @@ def chart(
 def provenance(curves: Iterable[Privacy]) -> Provenance:
     """Return the provenance of a chart from the privacy of each curve.
 
-    It is "partly private" if some curves are private, on no condition, and the others are not; else that of the worst.
+    It is "partly private" if some curves are private on no condition, and the others not private; else the weakest
+    privacy of a curve.
     """
     privacies = set(curves)
     return "partly private" if privacies == {"private", "not private"} else weakest_privacy(privacies)

@@ -40,7 +40,8 @@ class Line:
     low, high : lower and upper edge of the line's band; None without one. band : False to hide the band.
     unit : text after the value in the hover text. width : pixels.
     group : name of a group of lines that the legend switches on and off together; by default the line's name.
-    legend : False for a line without a label or legend entry of its own. value : True if its label states the last y.
+    legend : False for a line without a label or legend entry of its own. value_in_label : False for a label without the
+        last y.
     names : names of all lines that it represents, if several lines coincide and are drawn as one.
     held : True if each value holds up to the next point, so that the line is a staircase; see `staircases`.
     until : x at which a level row of dots ends that continues this line from its last point; 0 without one.
@@ -56,7 +57,7 @@ class Line:
     width: float = 2.0
     group: str = ""
     legend: bool = True
-    value: bool = True
+    value_in_label: bool = True
     band: bool = True
     names: tuple[str, ...] = ()
     held: bool = False
@@ -127,17 +128,18 @@ def line_drawing(
     if_empty : text of a figure without lines.
     not_private : True if the lines read the raw data, or a text that names those which do; the figure says so.
     labels : True to write the names at the ends of the lines, if there is room; else they are in a legend.
-    ranges : of the horizontal and of the vertical axis, whatever the lines are; None to open with all of them.
+    ranges : of the horizontal and of the vertical axis; None for ranges in which all lines are seen.
     """
     # `bounding` rounds bounds so that they stay bounds.
     lines = [drop_undrawable(replace(line, y=bounding(line.y, axes.bound)), axes.log_x) for line in lines]
     visible = merged([line for line in lines if len(line.x)])
-    if not visible:  # and so no range of the axis that could begin at zero
+    if not visible:
         is_small = height <= style.SMALL
         empty_notes = textwrap.wrap(if_empty, style.FRAME_LETTERS) if is_small else [if_empty]
         empty_height = height if is_small else style.HEIGHT
+        # Without points an axis has no range: it neither starts at zero nor has the numbers that plotly would invent.
         layout = style.layout(replace(axes, from_zero=False), notes=empty_notes, height=empty_height)
-        for name in ("xaxis", "yaxis"):  # plotly would number axes without a range
+        for name in ("xaxis", "yaxis"):
             layout[name]["showticklabels"] = False
         return {"data": [], "layout": layout}
     scale = Scale(axes.log_x, axes.log_y)
@@ -153,8 +155,8 @@ def line_drawing(
         y_view = {}
     notes = [*notes, *_clip_notes(visible, axes.log_y, y_opening)]
     frame_height = height - style.top_margin(notes, axes.y) - style.BOTTOM
-    # Labels of lines that end early may be inside the frame, whose width is at least this. The labels of limits are
-    # inside, too, so with limits 0 puts all others to the right of the frame.
+    # Labels of lines that end early may be inside the frame, whose width is at least this. Labels of limits are always
+    # inside: next to them, a width of 0 puts all labels of lines to the right of the frame.
     frame_width = 0.0 if limits else min_frame_width(height)
     labelled_lines = [line for line in visible if line.legend] if labels else []
     ends = line_ends(labelled_lines, x_span, y_opening, scale, frame_width, axes.bound)
@@ -216,7 +218,7 @@ def _curves(lines: Sequence["Line"], scale: "Scale", opening: Range, bound: Boun
 
     Lines with values at different steps have a readout.
     """
-    # The name of a line with `until` also says where it stops; its `names`, which hover texts have instead, do not.
+    # Hover texts do not repeat where a line with `until` stops, as its name does: they have its `names`.
     names = [" = ".join(line.names) if line.until else line.name for line in lines]
     values = [
         Values(line.x, line.y, scale.clip(line.y), name, line.unit, line.style.color)
@@ -266,7 +268,7 @@ def line_ends(
         x, y = max(float(line.x[-1]), line.until), float(scale.clip(line.y[-1:])[0])
         across = float(x_opening.place(x)) if right > left else 0.5  # single points are in the middle
         text = near_zero_or(float(line.y[-1]), axis_size, WRITE[bound])
-        number = f"{text} {line.unit}".rstrip() if line.value else ""
+        number = f"{text} {line.unit}".rstrip() if line.value_in_label else ""
         up = float(np.clip(y_opening.place(y), 0.0, 1.0))
         end = End(x, y, across, up, line.name, number, line.style, frame_width)
         is_crossed = not end.outside and any(_crosses(other, end, x_opening, y_opening, scale) for other in lines)
@@ -477,7 +479,7 @@ def curve(line: Line, scale: Scale, value: str) -> dict[str, Any]:
 
     value : plotly's template that writes the value in the hover text.
     """
-    width = min(line.width, 1.5) if line.style.reference else line.width  # references are quiet
+    width = min(line.width, 1.5) if line.style.reference else line.width  # references are thin
     stroke = {"color": line.style.color, "dash": line.style.dash, "width": width}
     if line.held:
         stroke["shape"] = "hv"  # level up to the next point
@@ -593,8 +595,8 @@ def on_curve(x: np.ndarray, y: np.ndarray, values: Mapping[str, float], color: s
         height = float(np.exp(np.interp(math.log(value), np.log(x), np.log(np.maximum(y, FLOOR)))))
         text = f"{' = '.join(names)} {short(value)}"
         is_falling = np.interp(1.05 * value, x, y) <= np.interp(value, x, y)  # from here to a little further right
-        # Left of the first mark there is room for a text that fits this part of a phone's frame, of 230 pixels, with
-        # 7 for a letter.
+        # Left of the first mark the text has room if it fits there on a phone, whose frame is 230 pixels wide, with 7
+        # pixels for a letter.
         share_to_left = math.log(value / x[0]) / math.log(x[-1] / x[0])
         has_room_to_left = not marks and 230 * share_to_left > 7 * len(text)
         rising_side = "top left" if has_room_to_left else "bottom right"  # where a rising curve leaves room

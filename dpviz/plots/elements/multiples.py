@@ -1,5 +1,6 @@
 """Small multiples: one panel for each line, with its band; shared axes, the other lines in light grey."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -38,13 +39,13 @@ def small_multiples(
         return go.Figure({"layout": style.layout(axes, notes=["Nothing to show yet."])})
     panels = [line for line in visible if not line.style.reference] or visible
     columns = min(columns, len(panels))
-    rows = -(-len(panels) // columns)
+    rows = math.ceil(len(panels) / columns)
     scale, view = Scale(log_x=False, log_y=axes.log_y), first_view(visible) if axes.log_y else {}
     with_bands = [replace(line, band=True) for line in visible]
     opening = opening_range(with_bands, others=(), scale=scale, view=view, from_zero=False)
     all_notes = [*notes, style.mark_text(not_private)] if not_private else notes
     layout = style.layout(axes, notes=all_notes, opening=opening)
-    height = rows * _PANEL + (rows - 1) * _ABOVE
+    height = rows * _PANEL + (rows - 1) * _ABOVE  # of all panels
     layout["margin"] |= {"t": layout["margin"]["t"] + _ABOVE}
     layout |= {"height": height + layout["margin"]["t"] + style.BOTTOM, "showlegend": False}
     for note in layout["annotations"]:
@@ -66,14 +67,14 @@ def small_multiples(
         top = 1 - row * (_PANEL + _ABOVE) / height
         is_lowest = i + columns >= len(panels)  # the lowest of its column
         # Rounding errors must not lead out of [0, 1], which plotly refuses.
-        across = x_axis | {"domain": [left, min(1.0, right)], "anchor": panel_axes["yaxis"]}
-        across |= {"showticklabels": is_lowest, "nticks": 4, "title": {"text": axes.x if is_lowest else ""}}
-        up = y_axis | {"domain": [max(0.0, top - _PANEL / height), top], "anchor": panel_axes["xaxis"]}
-        up |= {"showticklabels": column == 0}
-        up |= {"title": {"text": axes.y if column == 0 and row == rows // 2 else ""}}  # once, in the middle row
+        panel_x_axis = x_axis | {"domain": [left, min(1.0, right)], "anchor": panel_axes["yaxis"]}
+        panel_x_axis |= {"showticklabels": is_lowest, "nticks": 4, "title": {"text": axes.x if is_lowest else ""}}
+        panel_y_axis = y_axis | {"domain": [max(0.0, top - _PANEL / height), top], "anchor": panel_axes["xaxis"]}
+        panel_y_axis |= {"showticklabels": column == 0}
+        panel_y_axis |= {"title": {"text": axes.y if column == 0 and row == rows // 2 else ""}}  # middle row
         if i:  # zooms with the first panel
-            across["matches"], up["matches"] = "x", "y"
-        layout |= {f"xaxis{number}": across, f"yaxis{number}": up}
+            panel_x_axis["matches"], panel_y_axis["matches"] = "x", "y"
+        layout |= {f"xaxis{number}": panel_x_axis, f"yaxis{number}": panel_y_axis}
         name = label_lines(line.name, short(float(line.y[-1])), width=99)[0]  # so wide that all is in one line
         layout["annotations"].append(style.panel_name(name, left, top))
     return go.Figure({"data": traces, "layout": layout})

@@ -44,7 +44,7 @@ def readout(lines: Sequence[Values], bound: Bound = "") -> dict[str, Any]:
     heights = np.empty(len(steps), dtype=np.float32)
     for line in lines:
         _, indices, line_indices = np.intersect1d(steps, line.x, return_indices=True)
-        heights[indices] = line.drawn[line_indices]  # of several lines at a step, the last
+        heights[indices] = line.drawn[line_indices]  # the last of several lines at a step counts
         stroke = f"<b style='color:{line.color}'>━</b> {line.name}"
         for i, value in zip(indices.tolist(), line.y[line_indices].tolist(), strict=True):
             texts[i].append(f"{stroke}: {WRITE[bound](value)} {line.unit}".rstrip())

@@ -40,7 +40,7 @@ class FixedAxis:
     @cached_property
     def ticks(self) -> list[tuple[float, str]]:
         """Pairs (position, text) of round numbers on the axis, ends within a rounding error included; positions are
-        shares of it."""
+        shares of the axis."""
         if self.log:
             values = 10.0 ** np.arange(np.ceil(self.low - 1e-9), np.floor(self.high + 1e-9) + 1)
         else:

@@ -128,7 +128,7 @@ def layout(
     not_private : True to write "not private" into the frame, so that the mark stays with an exported figure; a text to
         name the curves that it is about.
     legend_entries : number of entries in the legend; there is none for fewer than two. Many entries make the figure
-        higher, but not the axes smaller. height : pixels without these.
+        higher, but not the axes smaller. height : pixels of the figure with few entries.
     """
     legend_rows = -(-legend_entries // 3)  # rounded up: three entries fit a row of a chart in one of two columns
     y_axis = axis(axes.y, axes.log_y, opening)
@@ -149,7 +149,7 @@ def layout(
         "uirevision": f"{axes.x}|{axes.y}",  # zoom and hidden lines survive new data on the same axes
         "xaxis": axis(axes.x, axes.log_x) | {"unifiedhovertitle": {"text": f"{axes.x} = %{{x:,.5~r}}"}},
         "yaxis": y_axis,
-    } | ({"meta": axes.bound} if axes.bound else {})  # by which `words` rounds heights
+    } | ({"meta": axes.bound} if axes.bound else {})  # `words` reads it, to round heights
 
 
 def privacy_mark(curves: Mapping[str, Privacy]) -> bool | str:
@@ -196,8 +196,8 @@ def top_margin(notes: Sequence[str], title: str = "") -> int:
 def y_title(title: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, Any]:
     """Return the title of the vertical axis as an upright annotation, above the frame and the notes that are there.
 
-    title, layout : parts of a figure's specification: the title of its y axis, without markup, whose letters would
-        count when the title is wrapped, and its layout.
+    title, layout : the title of the y axis and the layout, from a figure's specification. The title has no markup yet,
+        as it is wrapped here by its number of letters.
     """
     size = title.get("font", {}).get("size", TEXT)
     factor = size / TEXT  # above 1 where a figure is enlarged for a lecture hall

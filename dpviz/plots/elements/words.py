@@ -45,7 +45,7 @@ def alt_text(figure: go.Figure | Drawing) -> str:
         sentences = [f"{y_title}, at the end: {', '.join(ends)}"]
     elif lines:
         bound = layout.get("meta", "")  # as `style.layout` sets it
-        sentences = _lines(lines, y_title, x_title.removeprefix("Number of "), bound)
+        sentences = _lines(lines, y_title, x_title.removeprefix("Number of "), bound)  # "lowest at steps = 5"
     else:
         counts = (f"{_plain(trace['name'])} {len(trace['x']):,}" for trace in traces)
         sentences = [f"{y_title or x_title}, points: {', '.join(counts)}"]

@@ -276,7 +276,7 @@ def _show_chart(
         privacy = f"**Not private**: {reads}."
     elif privacies:
         privacy = f"{explain.only_if(weakest)}: {escape_name(rests_on)}." if rests_on else texts.PRIVATE
-        _, run_count = comparison.publishable(sides)
+        _, run_count = comparison.count_private(sides)
         if run_count > 1:
             privacy += f" {texts.COMPOSE}"
         if "not private" in privacies:
@@ -351,7 +351,7 @@ def _show_settings(sides: Sequence[Side]) -> None:
 
 def _show_total(panel: Panel, sides: Sequence[Side], delta: float) -> None:
     """Draw the privacy cost of publishing all runs; all of them count, because to pick the best needs the others."""
-    methods, runs = comparison.publishable(sides)
+    methods, runs = comparison.count_private(sides)
     if not methods:
         return
     # If only one run has private methods, its settings cannot depend on another release that is listed.
