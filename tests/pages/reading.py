@@ -97,6 +97,11 @@ def drawn(app: AppTest, key: Callable[[str], bool] = lambda key: True) -> list[t
     return [(one["alt"], json.loads(one["figure"])) for one in found if "figure" in one]
 
 
+def pictured(app: AppTest) -> str:
+    """The text alternatives of the live pictures."""
+    return " ".join(alt for alt, _ in drawn(app, lambda key: "_hero" in key))
+
+
 def pictures(app: AppTest) -> int:
     """The charts on the page, and the sentences in place of those that have nothing to draw."""
     return len(charts(app)) + sum(info.icon == ":material/block:" for info in app.info)

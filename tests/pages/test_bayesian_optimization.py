@@ -14,7 +14,7 @@ from dpviz.privacy.budgets import GaussianDP, PureDP
 from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales
 from dpviz.ui.bayesian_optimization import page as tuning_page
 from tests.confirming import confirmed
-from tests.pages.reading import Load, charts, choose, drawn, lines, link, metrics, pictures, run, table, text
+from tests.pages.reading import Load, charts, choose, drawn, lines, link, metrics, pictured, pictures, run, table, text
 from tests.pages.test_mirror_uploads import people
 
 PAGE = "bayesian_optimization"
@@ -153,7 +153,7 @@ def test_a_file_runs_by_click_protects_users_and_hides_what_reads_them(load: Loa
     app = run(app)
     alts = " ".join(charts(app))
     assert "Evaluations in a step" in alts and "Validation loss" not in alts and "Clipped" not in text(app)
-    assert "the way of the first, and the box" in alts  # the picture is of released settings, not of trainings
+    assert "the way of the first, and the box" in pictured(app)  # of released settings, not of trainings
     assert "No lower than where it started" not in text(app)
     assert "mean clipped gradient" not in lines(app, "Length of the mean gradient")
     assert "does the process see" not in text(app) and len(table(app, "from"))

@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 from dpviz.ui.mirror_descent import page as games_page
 from tests.confirming import confirmed
 from tests.pages.mirror import DIAGNOSTICS, PAGE, TINY
-from tests.pages.reading import Load, all_methods, chart, charts, choose, lines, link, run, said, table, text
+from tests.pages.reading import Load, all_methods, chart, charts, choose, lines, link, pictured, run, said, table, text
 
 KINDS = {"groups": "groups", "losses": "losses", "synthetic": "categories"}  # problem -> prefix of its upload's keys
 
@@ -100,6 +100,7 @@ def test_an_uploaded_table_runs_through_all_methods_and_hides_diagnostics(load: 
     app = run(all_methods(ready(load, problem)))
     assert not app.error and len(app.dataframe[-1].value) == len(app.pills[0].value)
     assert diagnostics(app) == set() and "Stacked shares of the vertices of player x" in " ".join(charts(app))
+    assert "Weight of each strategy" in pictured(app)  # a curve could only show diagnostics
     columns = list(app.dataframe[-1].value.columns)
     assert not any(column.startswith(("Duality gap", "Worst", "Mean query")) for column in columns)
     # A band and a best step are those of the first number; with losses one is released, and nothing else is there.
@@ -111,6 +112,7 @@ def test_an_uploaded_table_runs_through_all_methods_and_hides_diagnostics(load: 
 
     app.toggle(key="mirror_diagnostics").set_value(True).run()
     assert not app.exception
+    assert "Weight of each strategy" not in pictured(app)
     first = "Worst query error" if problem == "synthetic" else "Duality gap"
     assert (
         any(alt.startswith(first) for alt in diagnostics(app)) and f"{first} (not private)" in app.dataframe[-1].value

@@ -314,10 +314,12 @@ def mixtures(trace: Trace, styles: Mapping[str, ArmStyle], height: int, privacy:
                     np.arange(1, len(weights) + 1), weights, label, styles[label], width=width, value_in_label=False
                 )
                 lines.append(line if player == "x" else replace(line, name=f"{label}, y", group=label, legend=False))
+    privacies = {label: arm_trace.privacy for label, arm_trace in trace.arm_traces.items()}
     figure = line_figure(
         lines,
         Axes("Strategies, the heaviest first", "Weight in the mixture", log_x=True, log_y=True),
         notes=["thin lines: player y"] if any(line.width < 2 for line in lines) else [],
+        not_private=style.privacy_mark(privacies),
         height=height,
     )
     return chart(
@@ -325,7 +327,7 @@ def mixtures(trace: Trace, styles: Mapping[str, ArmStyle], height: int, privacy:
         "Mixed strategies",
         "Weight of each strategy in the mixture, the heaviest first, one line per method and player",
         f"What the players play on average: medians of the ordered weights. {privacy}",
-        provenance=provenance(arm_trace.privacy for arm_trace in trace.arm_traces.values()),
+        provenance=provenance(privacies.values()),
     )
 
 

@@ -32,11 +32,11 @@ from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment import sweep as sweep_panel
 from dpviz.ui.experiment.hero import Face
 from dpviz.ui.experiment.plan import PlanView
-from dpviz.ui.experiment.results import CurveOptions
+from dpviz.ui.experiment.results import CurveOptions, diagnostics_shown
 from dpviz.ui.experiment.run import Run, StartableExperiment, runner
 
 STEPS, BUDGET, CLOUD, MAP = "Along the steps", "Along the budget", "Cloud", "Map"
-FIRST = "first"  # value of the choice with which a page begins: the family's map if it has one, else the steps
+FIRST = "first"  # value of the choice with which a page begins: `choose` says which face that is
 MAX_BUDGETS = 7  # largest number of budgets in a sweep along the budget
 _BOUND = "bound"  # name of the overlay with the theory's upper bound, among a page's options
 
@@ -64,13 +64,16 @@ def choose(panel: Panel, view: PlanView | None, uploaded: bool, mapped: bool, mo
 
     view : the plan of the page's settings; None while they make no plan, and the choice offers the same faces as
     before. uploaded : true if the data are a visitor's own file: then only the steps and the further faces are offered,
-    since the others need runs at other budgets, which would be releases too, or the position of each run.
+    since the others need runs at other budgets, which would be releases too, or the position of each run. While what
+    reads the file is hidden, a further face is first: it draws released values, and curves often do not.
     mapped : true if the family has a map. more : titles of the family's further faces.
     """
     # By the value of the choice, the title of its face. Without a plan, those of the last plan.
     faces: dict[str, str] = st.session_state.get(panel.key("faces"), {FIRST: STEPS})
     if uploaded:
-        faces = {FIRST: STEPS} | {title: title for title in more}
+        reads_file = view is not None and diagnostics_shown(panel, view.experiment)
+        first, *others = [STEPS, *more] if reads_file else [*more, STEPS]
+        faces = {FIRST: first} | {title: title for title in others}
     elif view is not None:
         faces = {FIRST: MAP, STEPS: STEPS} if mapped else {FIRST: STEPS}
         has_plane = view.experiment.problem.plane is not None
@@ -78,7 +81,7 @@ def choose(panel: Panel, view: PlanView | None, uploaded: bool, mapped: bool, mo
         faces |= {title: title for title in (*common, *more)}
         st.session_state[panel.key("faces")] = faces
     if len(faces) == 1:  # no choice, as before the first plan
-        return STEPS
+        return faces[FIRST]
     return faces[panel.choice("face", "Picture", faces, default=FIRST, help="", above=True)]
 
 
