@@ -183,8 +183,7 @@ def releases(plan: Analyses, budget: Budget, counting: Counting = "opendp") -> t
         return _build_releases(planned, [_planned_cost(p, _measure(p.noise, unit)) for p in planned], unit)
     ways = []  # releases that share the limit in a unit as the planned ones share the budget
     for unit, limit in limits.items():
-        # Under (ε, δ) the fractions of the plan may be of its ρ, so shares of ε follow from the planned noise instead.
-        if unit == "epsilon":
+        if unit == "epsilon":  # not by the plan's fractions: under (ε, δ) dpviz may have divided a ρ by them
             sizes = [_planned_cost(p, unit) for p in planned]
         else:
             sizes = [p.share.fraction or 0.0 for p in planned]  # `or`: for the type checker; every one has a fraction

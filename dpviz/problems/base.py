@@ -344,7 +344,8 @@ class Problem(ABC):
 
     @property
     def seconds_elsewhere(self) -> float:
-        """Seconds of computing time that other processes have spent for this problem so far."""
+        """Seconds of computing time that other processes have spent for this problem so far: they count towards the
+        limit of a run. A problem that starts processes overrides it."""
         return 0.0
 
 

@@ -501,7 +501,7 @@ class _UnderWay:
             recorded = ChainMap(*(point.experiment.metrics() for point in points if point.experiment is not None))
             check_one_of(sweep.metric, recorded, "metric")
         self.result = SweepResult(sweep.experiment.arms, sweep.metric, len(points), second)
-        # Where no arm has a plan, there is nothing to wait for.
+        # Where no arm has a plan, there is nothing to wait for. False: not read from a store.
         self.result.done = tuple((point.second, False) for point in points if point.experiment is None)
         self.result.public, self.result.price = sweep.experiment.public, sweep.price(points)
         self.result.prices = {

@@ -307,9 +307,12 @@ class Gibo(Descent):
         return self.hue, int(self.batch_size is not None)
 
     def batches(self, facts: TuningFacts) -> BatchRule:
-        """Return the rule that chooses the points of every step, for a problem with these facts."""
+        """Return the rule that chooses the points of every step, for a problem with these facts.
+
+        It assumes the noise of the evaluations that is set, else the declared one, times `noise_factor`.
+        """
         variance, minimum = self.surrogate.relative_noise, 1e-10  # the field's own limits are 1e-10 and 100
-        if variance is None:  # as the problem declares
+        if variance is None:  # the problem's own, which may be 0: the posterior needs some
             variance, minimum = facts.observation_sd**2, MIN_NOISE
         noise = min(100.0, max(minimum, variance * self.noise_factor**2))
         surrogate = self.surrogate.replaced(relative_noise=noise)

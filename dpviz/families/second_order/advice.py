@@ -150,7 +150,7 @@ def phase_forecasts(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Fo
 def guarantee(analysis: Analysis, stopping: Stopping, method: NonconvexMethod, plan: Plan) -> Guarantee:
     """Return the errors of a plan's releases against those that the theorem allows.
 
-    stopping : noise of the last phase, which has the most of it; it is counted in all iterations.
+    stopping : of the last phase, whose noise is the largest and is counted in all iterations.
 
     The releases may have errors that are too large with the probability that FAILURE leaves after everything else that
     may fail: certificates, tests of Hessians through products, and a gap that was released before the run.

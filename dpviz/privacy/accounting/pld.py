@@ -517,7 +517,8 @@ def _step(deviations: Floats, counts: np.ndarray) -> float:
     # deviation_sum · h both bound what rounding adds in all, and the larger h of the two that they allow will do.
     by_cells, by_deviations = np.sqrt(6 * added_variance / number), added_variance / deviation_sum
     allowed_steps = np.maximum(by_cells, by_deviations)
-    # That more than 40 losses take the same of two values has a probability below 2^-40, which is below every δ here.
+    # Lines above which there are at most 40 losses: that more of them take the same of two values has a probability
+    # below 2^-40, which is below every δ here.
     relevant_steps = allowed_steps[number[-1] - number <= 40]
     return min(math.sqrt(variance_sum[-1] / number[-1]) / cells, float(relevant_steps.min()))
 

@@ -153,7 +153,7 @@ class Statistic(Specification):
 
     @property
     def max_relative_error(self) -> float:
-        """The largest possible error, relative to the `reference`."""
+        """The error, relative to the `reference`, from which on noise hides the statistic."""
         return 1.0
 
     @property

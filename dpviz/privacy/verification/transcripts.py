@@ -60,7 +60,7 @@ def standard_draws(releases: Sequence[Release], replicates: int) -> list[np.ndar
 
     replicates : R, the number of replicates of the run.
     """
-    earlier_of_series: dict[int, list[np.ndarray]] = {}  # for `independent_draws`, by the series of running sums
+    earlier_of_series: dict[int, list[np.ndarray]] = {}  # by series of running sums; `independent_draws` appends
     draws: list[np.ndarray | None] = []
     for release in releases:
         scale = declared_scale(release)

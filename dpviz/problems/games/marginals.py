@@ -269,7 +269,7 @@ class MarginalGame(SlicedGame):
         truth = self._truth  # (1, q) the answers to all queries on all rows
         if rows is not None:
             indices = self._indices[rows]
-            truth = self.answers(np.bincount(indices, minlength=self.facts.d_x)[None] / len(indices))
+            truth = self.marginals.answers(np.bincount(indices, minlength=self.facts.d_x)[None] / len(indices))
         errors = truth - self.marginals.answers(x)
         return -self.marginals.transposed(self._query_weights(y)), np.concatenate([errors, -errors], axis=1)
 

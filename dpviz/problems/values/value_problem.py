@@ -597,7 +597,7 @@ class ValueProblem(Problem):
 
     def _pull_back_sum(self, a: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Compute Σ A_zᵀ w (R, d) over the rows a (b, p), which are the same for all replicates, with weights w (b, R,
-        k): in one product."""
+        k): in one product, in which the R k weights of a row stand as if they were those of one replicate."""
         return self.loss.pull_back(a[None], weights.reshape(1, len(a), -1)).reshape(weights.shape[1], -1)
 
 

@@ -208,6 +208,7 @@ def choose_settings(
         if names_in_group:
             with st.expander(group.title) if group.title else st.container():
                 values |= settings(panel, catalogue, names_in_group)
+                # Settings that another one's value, drawn just now, calls for; they mean something wherever that does.
                 conditional = [name for name, (other, value) in group.only.items() if values.get(other) == value]
                 single_values = [name for name in conditional if not controls[name].count]
                 values |= settings(panel, catalogue, settings_of_methods(catalogue, single_values, methods))

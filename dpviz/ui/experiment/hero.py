@@ -399,7 +399,7 @@ def _draw_number(panel: Panel, run: Run, active: bool, diagnostics: bool, make_n
     with st.container(key=panel.key("number_pale" if pale else "number")):
         number_column, text_column = st.columns([3, 8], gap="small", vertical_alignment="center")
     headline = None if run.job.trace is None else make_number(run, run.job.trace.visible(diagnostics))
-    is_on_file = not run.is_restorable
+    is_on_file = not run.experiment.public
     if is_on_file and diagnostics and not active and run.has_data:  # the accuracy, if known, tells more
         headline = _computed_once(panel.key("accuracy"), run, lambda: accuracy(run)) or headline
     if headline is not None:
