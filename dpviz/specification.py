@@ -483,8 +483,8 @@ def _mistakes_in_words(error: ValidationError, cls: type[Specification]) -> Iter
             if isinstance(value, type):
                 remedy = f" Write {value.__name__}()."
             elif name == "data":
-                call = getattr(cls.model_fields["data"].annotation, "declared_by", "dpviz.table(…)")
-                remedy = f" Declare a table of your own by {call}."
+                call = getattr(cls.model_fields["data"].annotation, "declared_by", "")  # "": no table is of this kind
+                remedy = f" Declare a table of your own by {call}." if call else ""
             is_length = "actual_length" in context  # of "too_long" or "too_short": the length says more than the items
             in_words = f"one of {len(value)}" if is_length else value_in_words(value)
             yield f"{subject} must be {expected}, not {in_words}.{remedy}"

@@ -363,7 +363,8 @@ def _check_ranges(names: Sequence[str], bounds: Bounds, target: str | None) -> N
 
     All columns without a range are named at once, up to _LISTED, so that one correction is enough.
 
-    target : the one of `names` to predict, whose classes may lack their declaration rather than a range; None for none.
+    target : the column to predict if it counts as a number, else None. Without a range it may be one of two classes, of
+        which `positive` names one.
     """
     for name in names:
         if name in bounds and not is_range(*bounds[name]):
@@ -378,7 +379,7 @@ def _check_ranges(names: Sequence[str], bounds: Bounds, target: str | None) -> N
             f"Declare them: bounds={{{missing[0]!r}: (lowest, highest), …}}, known without its rows. "
             f"Or buy them with a part of the budget: bounds=dpviz.private_bounds(data, [{names_in_call}], epsilon=…). "
             f"Or leave columns out by features=[…]. Without a range: {listed}"
-            + ("; name a class of a target that has two: positive=…." if target in missing else "."),
+            + (f", unless {quote_name(target)} has two classes: then positive=…." if target in missing else "."),
             title=f"{len(missing)} column{'s need' if len(missing) > 1 else ' needs'} a range",
         )
     unused = [name for name in bounds if name not in names]

@@ -188,7 +188,7 @@ class LatentGame(Specification):
         return 1 if self.structure == "needle" else 3
 
     @property
-    def good(self) -> tuple[slice, str]:
+    def best_strategies(self) -> tuple[slice, str]:
         """The best strategies of x for the mean payoffs, as a slice, and a phrase that names them."""
         if self.structure == "needle":
             return slice(0, 1), "the needle, strategy 1"

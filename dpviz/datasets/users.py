@@ -120,9 +120,8 @@ def prepare_users(
     """
     all_features = [*features, *options.get("categories", ())]
     check_id_column(frame, what="user", column=user, target=target, features=all_features)
-    # `prepare` checks and completes the declarations, here a dictionary of the fields of its specification; the rows
-    # that it reads have no column of users yet.
-    declared = dict(prepare(frame, target, positive, features, bounds, **options).specification)
+    # `prepare` checks and completes the declarations; the rows that it reads have no column of users yet.
+    declared = dict(prepare(frame, target, positive, features, bounds, **options).specification)  # its fields, by name
     del declared["n"]  # `prepare_upload` counts the rows again
     # The number of users is known only when the rows are read; until then the smallest valid one takes its place.
     upload = prepare_upload(UserUpload, frame, declared.pop("identity"), **declared, user=user, users=MIN_USERS)

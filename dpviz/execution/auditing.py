@@ -81,7 +81,7 @@ class Auditing(Specification):
         """Run the audit and yield a step after every block of runs.
 
         heartbeat : called with the latest step during a block; it may raise an exception to stop. tables : empty, since
-        an audit has its own data; the method has this parameter as an experiment's `stream` has it.
+        an audit has its own data; it is there because `Experiment.stream` has it.
         """
         assert not tables
         trace, start = Trace({ATTACK: _METRICS}), time.perf_counter()

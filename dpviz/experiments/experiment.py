@@ -662,7 +662,7 @@ class _Run:
         earlier = accountants.total(self.plan.statement.facts.released, currency) ** power
         # The ledger books what one row pays; all rows of a person pay `factor` times that, and at most what the plan
         # says.
-        unit_release = unit.event_of_cost(1.0)
+        unit_release = unit.event_of_cost(1.0)  # costs a row 1
         factor = unit.cost(grouped(unit_release, self._rows_per_person))
         charged = (earlier + (factor * self._mechanisms.spent(currency)) ** power) ** (1 / power)
         return np.minimum(charged, self._planned[-1]) if factor > 1 else np.asarray(charged)

@@ -454,7 +454,7 @@ def costs(plans: Mapping[str, Plan], labels: Collection[str], budget: Budget, re
     for count in sorted({1, repeats}):
         runs = [(plan, count) for plan in private]
         cost = composed_cost(runs, earlier, budget.currency, budget.own_delta(delta))
-        # Where only the (ε, δ) of each run is known, no ε is proven at a δ below the sum of theirs (0 without a δ).
+        # Where only the (ε, δ) of each run is known, no ε is proven at a δ below the sum of their δ.
         sum_of_deltas = math.fsum(count * plan.budget.own_delta(0.0) for plan in private)
         if math.isinf(cost.epsilon) and cost.delta < sum_of_deltas < 1:
             cost = composed_cost(runs, earlier, budget.currency, sum_of_deltas)

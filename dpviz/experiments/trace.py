@@ -123,7 +123,7 @@ class ArmTrace:
         return self.privacy if metric.released else "not private"
 
     def released(self, metric: Metric) -> bool:
-        """Return whether a metric's values are releases, or functions of releases, that are private on no condition."""
+        """Return whether a metric's values are releases, or functions of them, whose privacy has no condition."""
         return self.privacy_of_metric(metric) == "private"
 
     def without_diagnostics(self) -> "ArmTrace":

@@ -415,8 +415,7 @@ class Room:
             self._change()
 
     def remove_one(self, ballot: Ballot) -> None:
-        """Remove the answer of one phone, drawn at random, so that results with and without it can be
-        compared."""
+        """Take the answer of one random phone out of those that count, to compare results with and without it."""
         with self._lock:
             if ballot.answers:
                 seat = secrets.choice(list(ballot.answers))

@@ -79,20 +79,20 @@ class Factorisation(ABC):
         steps = iter(np.moveaxis(normals, 1, 0))
         return np.stack(list(self.stream(lambda: next(steps))), axis=1)
 
-    def sensitivity(self, leaf_sensitivities: ArrayLike = 1.0) -> Floats:
+    def sensitivity(self, sensitivities: ArrayLike = 1.0) -> Floats:
         """Return the L2 sensitivity of C y, from which all sums are computed; for μ-GDP, σ = sensitivity / μ.
 
-        One row affects one query. leaf_sensitivities : s_i, the L2 sensitivity of each query, a scalar, (T,) or (R, T);
+        One row affects one query. sensitivities : s_i, the L2 sensitivity of each query, a scalar, (T,) or (R, T);
         the result, the largest s_i ‖C_i‖, is a scalar or (R,).
         """
-        return (np.asarray(leaf_sensitivities, dtype=float) * self.column_norms).max(axis=-1)
+        return (np.asarray(sensitivities, dtype=float) * self.column_norms).max(axis=-1)
 
-    def rms_error(self, leaf_sensitivities: ArrayLike = 1.0) -> Floats:
+    def rms_error(self, sensitivities: ArrayLike = 1.0) -> Floats:
         """Return (T,) the standard deviation of the noise on each prefix at μ = 1, per coordinate.
 
-        leaf_sensitivities : L2 sensitivity of each query, a scalar or (T,).
+        sensitivities : L2 sensitivity of each query, a scalar or (T,).
         """
-        return self.row_norms * self.sensitivity(leaf_sensitivities)
+        return self.row_norms * self.sensitivity(sensitivities)
 
 
 class ToeplitzFactorisation(Factorisation):

@@ -39,8 +39,8 @@ def optimal_mean(length: int, first: float = 1.0) -> Factorisation:
     The method is that of Denisov et al. 2022. Raises UserError for T > 1 024.
 
     first : sensitivity of the first query relative to that of the others, which are equal; it is clipped to 1/100 to
-        100. It only decides for which leaf sensitivities the result is optimal: the cost, its `sensitivity`, is right
-        for any.
+        100. It only decides for which sensitivities the result is optimal: the cost, `sensitivity(…)` of the result,
+        holds for any.
     """
     return _optimal_mean(checked_length(length, LONGEST_DENSE), float(np.clip(first, 0.01, 100.0)))
 

@@ -177,7 +177,7 @@ def _cells(figure: go.Figure) -> pd.DataFrame:
 
 
 def _name(trace: go.Scatter) -> str:
-    """Return the name of a curve; for an edge of a band, which has none, that of its curve and "upper" or "lower"."""
+    """Return the name of a curve; for an edge of a band, which has none, that of its curve and which edge it is."""
     if trace.name or not trace.legendgroup:
         return html.unescape((trace.name or "").replace("<br>", " "))
     edge = "upper" if trace.fill else "lower"  # the band is filled from its upper edge down to the lower one

@@ -198,7 +198,7 @@ class Panel:
 
         return components.Handles(control.title, st.session_state.get(turn_key, 0), move)
 
-    def controls(self, cls: type[Specification], names: Sequence[str], prefix: str = "") -> dict[str, Any]:
+    def draw_controls(self, cls: type[Specification], names: Sequence[str], prefix: str = "") -> dict[str, Any]:
         """Draw the controls of the settings `names` of a Specification; return their values by setting.
 
         Their keys are `<page>_<prefix><setting>`.

@@ -227,8 +227,9 @@ def _restore_newer(state: "SessionState", message: "WidgetStates") -> None:
         outdated = []
     # If the browser's value of a slider is new to it and equals the server's, the browser has drawn that value, and
     # with it the number of the slider, which is drawn earlier: a number that differs is then the visitor's.
-    new_reports = [control for control in message.widgets if control.id in last and last[control.id].control != control]
-    keys_up_to_date = {keys.get(control.id) for control in new_reports if control not in changed}
+    changed_ids = {control.id for control in changed}
+    new_to_it = [control for control in message.widgets if control.id in last and last[control.id].control != control]
+    keys_up_to_date = {keys.get(control.id) for control in new_to_it if control.id not in changed_ids}
     outdated = [control for control in outdated if f"{keys.get(control.id)}_slider" not in keys_up_to_date]
     server_values[_DRAWN] = math.inf  # the page is drawn from now on
     reports = {control.id: _Report(control) for control in message.widgets}

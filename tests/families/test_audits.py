@@ -94,10 +94,10 @@ def test_a_worst_case_is_one_that_moves_every_query_as_far_as_it_can_and_has_noi
             releases = [one for event in audit.plan.events for one in inner_events(event)]
             assert all(isinstance(release, Laplace | Gaussian) for release in releases), name
             assert not any(draws_batch(event) for event in audit.plan.events), name
-            watch = Furthest()
-            scores(case, audit.plan, 0, 1, "far", 20, watch)
+            release_tests = Furthest()
+            scores(case, audit.plan, 0, 1, "far", 20, release_tests)
             leaves = any(isinstance(event, Parallel) for event in audit.plan.events)  # the row is in one of them
-            moved = np.max(watch.moved, axis=0) if leaves else np.min(watch.moved, axis=0)
+            moved = np.max(release_tests.moved, axis=0) if leaves else np.min(release_tests.moved, axis=0)
             assert moved == pytest.approx(np.ones(20), abs=1e-6), name
 
 

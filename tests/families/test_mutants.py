@@ -488,7 +488,7 @@ HESSIAN, GRADIENT = understated(NonconvexRisk, "hessian"), understated(Nonconvex
 EIGENVALUE, DECREASE = understated(NonconvexRisk, "smallest_eigenvalue"), understated(NonconvexRisk, "decrease")
 AS_IF_ALL, UNCLIPPED = (
     instead(NonconvexRisk, "mean_gradient", as_if_all),
-    instead(value_problem, "_clipped", lambda _: unclipped),
+    instead(value_problem, "_clip_in_place", lambda _: unclipped),
 )
 VALUE, SLOPE = understated(ValueProblem, "_query"), understated(ValueProblem, "directional_slope")
 ROW_AGAIN, DEALT_TWICE = (
@@ -496,7 +496,9 @@ ROW_AGAIN, DEALT_TWICE = (
     instead(batches, "permuted", dealt_twice),
 )
 AT_LARGEST = instead(
-    value_problem, "_clipped", lambda true: lambda values, clips: true(values, np.maximum(clips, np.abs(values).max()))
+    value_problem,
+    "_clip_in_place",
+    lambda true: lambda values, clips: true(values, np.maximum(clips, np.abs(values).max())),
 )
 UNCLIPPED_USERS = instead(tuning, "clipped_sum", lambda _: lambda rows, clip: (np.nan_to_num(rows).sum(axis=0), 0))
 ALIKE = both(

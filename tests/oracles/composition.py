@@ -9,7 +9,7 @@ from dpviz.privacy.accounting.closed_forms import _randomised_responses
 
 
 def optimal_delta(epsilon: float, steps: int, total: float, step_delta: float = 0.0) -> float:
-    """δ at ε = total ≥ 0 of any `steps` releases that are (epsilon, step_delta)-DP; inverse of `optimal`."""
+    """δ at ε = total ≥ 0 of any `steps` releases that are (epsilon, step_delta)-DP; inverse of `optimal_epsilon`."""
     if not total >= 0:
         raise ValueError(f"total must not be negative, got {total}")
     losses, excess, scaled = _randomised_responses(epsilon, steps)

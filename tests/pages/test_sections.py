@@ -123,7 +123,7 @@ def test_a_file_begins_with_an_empty_frame_in_place_of_the_picture_of_other_data
 
 
 def test_the_first_repeats_come_first_and_then_all(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpviz.ui.experiment.run.FIRST_PICTURE", 0.0)
+    monkeypatch.setattr("dpviz.ui.experiment.run.START_WAIT", 0.0)
     monkeypatch.setattr("dpviz.ui.experiment.run.FOLLOW_SECONDS", 0.0)  # however quick the machine
     app = load("accelerated", **small("accelerated", follow="true", replicates="60", iterations="60"))
     first = app.session_state["accel_job"]

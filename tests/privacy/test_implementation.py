@@ -25,13 +25,13 @@ def test_what_one_replicate_need_not_hide_switches_no_test_off(noisy: str) -> No
 
     def found(source: type[Transcript], moved: float = 0.0) -> dict[str, Finding]:
         event = {"laplace": Laplace(1.0), "choices": ExpMech(1.0)}.get(noisy, Gaussian(1.0))
-        ledger, watch = Ledger(FixedEvents((event,)), runs), ReleaseTests(np.empty(0), False, 0)
+        ledger, release_tests = Ledger(FixedEvents((event,)), runs), ReleaseTests(np.empty(0), False, 0)
         true = source(ledger, 7, noisy)
         asked(true, event, np.zeros(runs))
         again = source(Ledger(FixedEvents((event,)), runs), 7, noisy, true)
         asked(again, event, np.where(change > 0, 0.0, moved))
-        watch.add(true, (true, again))
-        return {finding.kind: finding for finding in watch.findings() if finding.is_fault}
+        release_tests.add(true, (true, again))
+        return {finding.kind: finding for finding in release_tests.findings() if finding.is_fault}
 
     def asked(source: Transcript, event: Event, first: np.ndarray) -> None:
         values = np.stack([first, np.ones(runs)], axis=1)
@@ -57,22 +57,22 @@ def test_a_release_that_nobody_paid_for_is_seen() -> None:
             opened = super().batch(event, replicates, table_rows)
             return Batch(Laplace(2.0), opened.replicates, self, self._ledger.relation)
 
-    watch = ReleaseTests(np.empty(0), False, 0)
+    release_tests = ReleaseTests(np.empty(0), False, 0)
     true = Cheaper(Ledger(FixedEvents((Laplace(1.0),)), 50), 7)
     true.laplace(Query(np.zeros((50, 1)), 1.0, "l1"), Laplace(1.0))
-    watch.add(true, (true, true))
-    assert [finding.kind for finding in watch.findings() if finding.is_fault] == ["releases"]
+    release_tests.add(true, (true, true))
+    assert [finding.kind for finding in release_tests.findings() if finding.is_fault] == ["releases"]
 
 
 def test_a_release_more_than_was_paid_for_is_seen() -> None:
     """Of the same event, which is in the ledger once."""
-    watch, event = ReleaseTests(np.empty(0), False, 0), Laplace(1.0)
+    release_tests, event = ReleaseTests(np.empty(0), False, 0), Laplace(1.0)
     true = Transcript(Ledger(FixedEvents((event,)), 50), 7)
     query = Query(np.zeros((50, 1)), 1.0, "l1")
     true.laplace(query, event)
     Batch(event, range(50), true, "replace-one").laplace(query)
-    watch.add(true, (true, true))
-    assert [finding.kind for finding in watch.findings() if finding.is_fault] == ["releases"]
+    release_tests.add(true, (true, true))
+    assert [finding.kind for finding in release_tests.findings() if finding.is_fault] == ["releases"]
 
 
 def test_a_tenth_less_noise_in_products_with_a_matrix_is_seen() -> None:
@@ -83,37 +83,39 @@ def test_a_tenth_less_noise_in_products_with_a_matrix_is_seen() -> None:
 
 
 def test_a_noise_that_comes_again_late_in_a_run_is_seen() -> None:
-    runs, watch = 200, ReleaseTests(np.empty(0), False, 0)
+    runs, release_tests = 200, ReleaseTests(np.empty(0), False, 0)
     true = broken.RepeatedNoise(Ledger(FixedEvents((Gaussian(1.0),) * 6), runs), 7)
     for place in range(6):
         true._stored = None if place < 5 else true._stored  # only the last two releases have one noise
         true.gaussian(Query(np.zeros((runs, 5)), 1.0, "l2"), Gaussian(1.0))
-    watch.add(true, (true, true))
-    assert [finding.kind for finding in watch.findings() if finding.is_fault] == ["repeats"]
+    release_tests.add(true, (true, true))
+    assert [finding.kind for finding in release_tests.findings() if finding.is_fault] == ["repeats"]
 
 
 def products(source: type[Transcript]) -> tuple[Finding, ...]:
     """Of two products with 3 × 3 matrices, in 2,000 runs."""
-    runs, watch = 2000, ReleaseTests(np.empty(0), False, 0)
+    runs, release_tests = 2000, ReleaseTests(np.empty(0), False, 0)
     true = source(Ledger(FixedEvents((Gaussian(1.0),)), runs), 7, "products")
     opened = true.matrix_products(MatrixQuery(lambda v: 2 * v, 3, 1.0), Gaussian(1.0))
     first = opened.times(np.tile([1.0, 0.0, 0.0], (runs, 1)))
     opened.times(first)
-    watch.add(true, (true, true))
-    return watch.findings()
+    release_tests.add(true, (true, true))
+    return release_tests.findings()
 
 
 def test_what_comes_later_numbers_no_earlier_test() -> None:
     """Else whether a run goes on, which its noise decides, would choose the share of the error that this noise gets."""
 
     def numbered(releases: int) -> tuple[list[tuple[float, int]], list[tuple[float, int]]]:
-        event, runs, watch = Sub("wor", 4, 8, Gaussian(1.0)), 50, ReleaseTests(np.empty(0), False, 0)
+        event, runs, release_tests = Sub("wor", 4, 8, Gaussian(1.0)), 50, ReleaseTests(np.empty(0), False, 0)
         true = Transcript(Ledger(FixedEvents((event,) * releases), runs), 7, "numbered")
         for _ in range(releases):
             batch = true.batch(event)
             batch.gaussian(Query(np.zeros((runs, 2)), 1.0, "l2", batch))
-        watch.add(true, (true, true))
-        return [test[:2] for test in watch._dependence_tests()], [test[:2] for test in watch._batch_tests()]
+        release_tests.add(true, (true, true))
+        return [test[:2] for test in release_tests._dependence_tests()], [
+            test[:2] for test in release_tests._batch_tests()
+        ]
 
     for few, more in zip(numbered(2), numbered(3), strict=True):
         assert len(more) > len(few) > 0 and more[: len(few)] == few

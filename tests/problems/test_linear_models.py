@@ -191,7 +191,7 @@ def test_the_clip_of_the_published_extremal_pair() -> None:
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("chosen", [*CLIPPED, {"scaling": "centred"}, {"intercept": "yes"}], ids=str)
-def test_no_neighbour_moves_the_curvature_by_more_than_declared(chosen: dict) -> None:
+def test_no_neighbour_moves_the_largest_eigenvalue_by_more_than_declared(chosen: dict) -> None:
     generator = np.random.default_rng(3)
     for _ in range(150):
         table, other, _ = neighbours(generator)
@@ -201,7 +201,7 @@ def test_no_neighbour_moves_the_curvature_by_more_than_declared(chosen: dict) ->
 
 
 @pytest.mark.parametrize("chosen", [{}, {"clip": 0.4, "clip_norm": "l2", "clipping": "rows"}], ids=str)
-def test_the_curvatures_sensitivity_is_attained_by_one_outlier(chosen: dict) -> None:
+def test_the_largest_eigenvalues_sensitivity_is_attained_by_one_outlier(chosen: dict) -> None:
     table = np.column_stack([np.zeros((N, D)), np.ones(N)])
     other = table.copy()
     other[0, :D] = 1.0

@@ -54,9 +54,9 @@ def script() -> None:
     from dpviz.ui.controls import Panel
 
     panel = Panel("p")
-    values = panel.controls(ApproximateDP, ["epsilon", "delta"])
-    values |= panel.controls(HeavyBall, ["iterations", "noise", "momentum_rule"], prefix="hb_")
-    values |= panel.controls(LogisticRegression, ["clip"])
+    values = panel.draw_controls(ApproximateDP, ["epsilon", "delta"])
+    values |= panel.draw_controls(HeavyBall, ["iterations", "noise", "momentum_rule"], prefix="hb_")
+    values |= panel.draw_controls(LogisticRegression, ["clip"])
     values["on"] = panel.switch("on", "On", False, "Help.")
     values["several"] = panel.several("several", "Several", ["a", "b"], ["a"], "Help.")
     st.session_state["values"], st.session_state["query"] = values, panel.query

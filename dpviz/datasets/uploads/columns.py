@@ -135,8 +135,8 @@ def suggested_bounds(frame: "pd.DataFrame", columns: Sequence[str]) -> dict[str,
         if not len(finite):
             continue
         low, high = (min(max(float(end), -MAX_BOUND), MAX_BOUND) for end in (finite.min(), finite.max()))
-        # Rounded to one digit of the width, which counts as a millionth of the largest value at least, and, in a column
-        # of zeros, as that of the narrowest range.
+        # Rounded to one digit of the width, which counts as at least a millionth of the largest magnitude, and at least
+        # as that of the narrowest range (for a column of zeros).
         width = max(high - low, 1e-6 * max(abs(low), abs(high)), 1 / MAX_BOUND)
         digits = -math.floor(math.log10(width))
         step = 10.0**-digits

@@ -342,7 +342,7 @@ def read_text(
             "Say of more columns what they hold: two at least are needed, such as a feature and a target.",
             title="Too few columns are used",
         )
-    # Without a break at the end, a last row that is blank would be left out like the empty line behind one.
+    # Without a last break, a blank last row would be left out, as the empty line behind a last break is.
     if reading.below is None and not data.endswith(b"\r" if reading.rows == "returns" else b"\n"):
         raise UserError(
             "So nothing tells a last row that is blank from none. Add a line break at its end, or declare that its "

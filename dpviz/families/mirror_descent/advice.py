@@ -28,9 +28,7 @@ DATA_SEEDS = (101, 102)  # measured data sets
 REPLICATES = 8  # measured runs of a method on each data set
 EQUAL = 1.25  # medians within this factor of the best count as equally good: the error of a median and of interpolation
 USELESS = 0.95  # a method whose median is above this share of uniform play's does no better than not playing
-MIN_MEDIAN = (
-    1e-6  # smaller medians count as this, because logarithms are taken; some methods find an equilibrium exactly
-)
+MIN_MEDIAN = 1e-6  # smaller medians count as this, as logarithms are taken; some methods find an equilibrium exactly
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,10 @@ def gap_bounds(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[s
         if_empty = f"{', '.join(useless)}: the bound says nothing, {limit_clause}"
         notes.append(if_empty)
     figure = line_figure(
-        lines, Axes(STEP, bound_title(any_one_player), log_y=True, bound="upper"), notes=notes, if_empty=if_empty
+        lines,
+        Axes(STEP, bound_title(one_player=any_one_player), log_y=True, bound="upper"),
+        notes=notes,
+        if_empty=if_empty,
     )
     return chart(
         figure,

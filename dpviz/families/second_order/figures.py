@@ -276,7 +276,6 @@ def waiting_times(curves: Mapping[str, Waiting], styles: Mapping[str, ArmStyle])
     for label, waiting in curves.items():
         longest = max(waiting.patience, GREEN)
         is_drawn = waiting.steps <= longest
-        # Without `value`: its last W is no part of its label.
         lines.append(Line(waiting.rows[is_drawn], waiting.steps[is_drawn], label, styles[label], value_in_label=False))
         n, waiting_time = waiting.here
         if waiting_time <= longest:

@@ -186,7 +186,10 @@ class GradientEstimator:
     full: bool = True
 
     def method(self, **settings: Any) -> Conversion:
-        """Return the method that estimates gradients in this way, with these other settings, such as `epoch_length`."""
+        """Return the method that estimates gradients in this way, with these settings, such as `epoch_length`.
+
+        All others have their defaults.
+        """
         if self.sums is not None:
             return VarianceReduced(directions=self.kind, sums=self.sums, follow_moves=self.follows, **settings)
         return Naive(directions=self.kind, directions_per_row=None if self.full else 1, **settings)

@@ -264,7 +264,7 @@ def rdp_epsilon(
 
 
 def pure_to_rho(epsilon: float) -> float:
-    """Return the smallest ρ of all ε-DP algorithms, ε tanh(ε/2), below the textbook's ε²/2 (THEORY.md, section 2)."""
+    """Return the smallest ρ that all ε-DP algorithms have: ε tanh(ε/2), at most ε²/2 (THEORY.md, section 2)."""
     return epsilon * math.tanh(epsilon / 2)
 
 

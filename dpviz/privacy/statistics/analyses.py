@@ -49,20 +49,20 @@ Key = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_
 NORMS: dict[Noise, Norm] = {"laplace": "l1", "gaussian": "l2", "selection": "range"}
 
 
-def error_bound(noise: Noise, scale: float, value_count: int = 1) -> float:
-    """Return the t that none of k = `value_count` independent noises |X| of this scale exceeds with 95 % probability.
+def error_bound(noise: Noise, scale: float, together: int = 1) -> float:
+    """Return the t that none of k = `together` independent noises |X| of this scale exceeds with 95 % probability.
 
     It solves P(all |X| ≤ t) = 0.95, where the left side is (1 - e^(-t/b))^k for Laplace noise of scale b, and (2 Φ(t/σ)
     - 1)^k for Gaussian noise of standard deviation σ.
     """
-    chance = _chance_of_excess(value_count)
+    chance = _chance_of_excess(together)
     return scale * float(-math.log(chance) if noise == "laplace" else -ndtri(chance / 2))
 
 
-def _chance_of_excess(value_count: int) -> float:
-    """Return the probability with which each of k = `value_count` independent errors may exceed a bound that all k
+def _chance_of_excess(together: int) -> float:
+    """Return the probability with which each of k = `together` independent errors may exceed a bound that all k
     together keep with 95 % probability: 1 - 0.95^(1/k)."""
-    return -math.expm1(math.log(CONFIDENCE) / value_count)
+    return -math.expm1(math.log(CONFIDENCE) / together)
 
 
 def selection_bound(scale: float, candidates: int) -> float:
@@ -76,8 +76,8 @@ def selection_bound(scale: float, candidates: int) -> float:
     return scale * math.log((candidates - 1) * CONFIDENCE / (1 - CONFIDENCE))
 
 
-def ratio_bound(noise: Noise, scale: float, value_count: int = 1) -> float:
-    """Return the t that, with 95 % probability, none of k = `value_count` noisy ratios is off by more than t/n.
+def ratio_bound(noise: Noise, scale: float, together: int = 1) -> float:
+    """Return the t that, with 95 % probability, none of k = `together` noisy ratios is off by more than t/n.
 
     A noisy ratio is (S + X)/(n + Y), clipped to [-1, 1], with |S| ≤ n and independent noises X, Y of this scale. If n +
     Y > 0, the ratio exceeds S/n by more than t/n only if X - cY > t, where c = (S + t)/n is at most 1 because of the
@@ -85,9 +85,9 @@ def ratio_bound(noise: Noise, scale: float, value_count: int = 1) -> float:
     (THEORY.md, section 11), where P(|X + Y| > t) is (1 + t/(2b)) e^(-t/b) for Laplace noise.
     """
     if noise == "gaussian":
-        return math.sqrt(2) * error_bound(noise, scale, value_count)
+        return math.sqrt(2) * error_bound(noise, scale, together)
     # With w = -2 - t/b, the probability is -w e^w e²/2, so that w is a value of Lambert's W, of the branch below -1.
-    return scale * (-float(lambertw(-2 * math.exp(-2) * _chance_of_excess(value_count), -1).real) - 2)
+    return scale * (-float(lambertw(-2 * math.exp(-2) * _chance_of_excess(together), -1).real) - 2)
 
 
 class Statistic(Specification):
@@ -144,7 +144,7 @@ class Statistic(Specification):
 
     @property
     def value_count(self) -> int:
-        """Number of noisy numbers that are released."""
+        """Number of values in the answer: one, or one for each bin or group."""
         return 1
 
     def reference(self, rows: int) -> float:
@@ -193,9 +193,9 @@ class Statistic(Specification):
         """Return the standard deviation of the noise in each number; None if it depends on the data."""
         return scale * (math.sqrt(2) if noise == "laplace" else 1.0)
 
-    def error(self, noise: Noise, scale: float, rows: int, relation: Relation, value_count: int = 1) -> float:
-        """Return the error that, with 95 % probability, none of `value_count` of the statistic's numbers exceeds."""
-        bound = error_bound(noise, scale, value_count)
+    def error(self, noise: Noise, scale: float, rows: int, relation: Relation, together: int = 1) -> float:
+        """Return the error that, with 95 % probability, none of `together` of the statistic's values exceeds."""
+        bound = error_bound(noise, scale, together)
         # A whole number with noise of at most k + 1/2 is off by at most k after rounding.
         return max(0.0, math.ceil(bound - 0.5)) if self.is_rounded else bound
 
@@ -448,11 +448,11 @@ class Mean(GroupableStatistic, Ranged):
     def is_ratio(self, relation: Relation) -> bool:
         return bool(self.groups) or relation == "add/remove-one"
 
-    def error(self, noise: Noise, scale: float, rows: int, relation: Relation, value_count: int = 1) -> float:
+    def error(self, noise: Noise, scale: float, rows: int, relation: Relation, together: int = 1) -> float:
         if self.is_ratio(relation):
             # h times the bound for the ratio of Σ (x - c)/h to n/G, whose noise has the scale divided by h.
-            return min(self.width, ratio_bound(noise, scale, value_count) * self.value_count / rows)
-        return super().error(noise, scale, rows, relation, value_count)
+            return min(self.width, ratio_bound(noise, scale, together) * self.value_count / rows)
+        return super().error(noise, scale, rows, relation, together)
 
     def scale_for(self, noise: Noise, error: float, rows: int, relation: Relation) -> float:
         if self.is_ratio(relation):
@@ -597,7 +597,7 @@ class Quantile(Ranged):
     def standard_deviation(self, noise: Noise, scale: float) -> float | None:
         return None
 
-    def error(self, noise: Noise, scale: float, rows: int, relation: Relation, value_count: int = 1) -> float:
+    def error(self, noise: Noise, scale: float, rows: int, relation: Relation, together: int = 1) -> float:
         """Return the error in ranks that is not exceeded with 95 % probability, for any data.
 
         The values of the column are rounded to candidates, so one candidate has the wanted rank and utility 0, and the
@@ -843,8 +843,8 @@ def _smallest(plan: Analyses, errors: tuple[float, ...], budget: Budget, on_page
         planned = weighted_plan.planned(candidate)
         if all(p.error <= error * (1 + 1e-9) for p, error in zip(planned, errors, strict=True)):
             return Smallest(candidate, weighted_plan)
-        # Too small if a weight was raised to 1e-6, or if the split is one of ε; about the next number of three digits.
-        size = rounded_up(1.002 * size)
+        # It is too small if a weight was raised to 1e-6, or if the split is one of ε.
+        size = rounded_up(1.002 * size)  # about the next number of three digits
     raise UserError(
         f"These errors need {control.symbol} = {short_up(size)}, and the largest is {short(high)}. Accept "
         "larger ones, or ask of more rows.",

@@ -145,6 +145,6 @@ def _largest_rho(budget: ApproximateDP, mean: float, shape: float | None) -> flo
     def excess(log_rho: float) -> float:
         return epsilon(math.exp(log_rho)) - budget.epsilon
 
-    if excess(-60.0) > 0:  # ρ is sought from e^-60 to e^10, which no budget allows
+    if excess(-60.0) > 0:  # ρ is sought from e^-60 up to e^10, more than any budget allows
         raise UserError("No order proves so small an ε, at this δ, of a search.", title="No price of so small an ε")
     return math.exp(brentq(excess, -60.0, 10.0, xtol=1e-9) - 1e-9)  # the tolerance is subtracted

@@ -61,7 +61,7 @@ class RecordsGame(GameSpecification):
 
     @property
     def best_strategies(self) -> tuple[slice | None, str]:
-        return self.data.good
+        return self.data.best_strategies
 
 
 class MatrixGame(RecordsGame):

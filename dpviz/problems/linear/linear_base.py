@@ -89,8 +89,8 @@ class LinearSums(ABC):
         if batch is not None:
             if batch.rows is not None:
                 raise ValueError("a block of the table is no batch of single rows")
-            # A large batch is given by marks on all rows, from which its indices are not computed here; another one by
-            # indices, and the whole table by neither.
+            # A large batch is given by marks on all rows (its indices would have to be computed), a smaller one by
+            # indices, the whole table by neither.
             marked, taken = batch.marked, batch.taken
             indices = batch.indices if marked is None else None
         self._check_rows(indices, marked)

@@ -377,7 +377,7 @@ class NonconvexModel(base.ProblemSpecification):
         for part in checkpointed_slices(data.facts.n, row_seconds):
             block = rows[part]
             block[:] = data.features[part]
-            if self.scaling == "ranges" and not self.data.scaled:
+            if self.scaling == "ranges" and not self.data.scaled:  # scaled ones come with other factors
                 numbers = block[:, : data.facts.numeric]  # features of categories stay 0 and 1
                 numbers -= (low + high) / 2
                 numbers /= (high - low) / 2

@@ -460,7 +460,7 @@ class Evaluations:
     def _means(self, points: np.ndarray) -> np.ndarray:
         """Compute the means (R, k) of the users' losses, each clipped to [0, M], at points (R, k, d).
 
-        They are computed in parts of the k points, with a checkpoint before each part.
+        They are computed in parts of the k points. After each the run may be stopped, and `count` has grown.
         """
         means, n_points = np.empty(points.shape[:2]), points.shape[1]
         size = points_at_once(len(points), n_points, self.facts.n)

@@ -105,7 +105,7 @@ class Directions:
 
     generators : R' public random streams, one for each replicate.
     start : in [0, 1), the place in the bank of the set of the first row, from the first possible one (0) to the last.
-        It is drawn anew for each step, so that a row meets other sets in other steps.
+        The same for all replicates, and drawn anew for each step, so that different steps meet different sets.
     """
 
     def __init__(
@@ -431,7 +431,7 @@ class ValueProblem(Problem):
         """
         # With `taken`, which marks the indices that count, batches differ in size.
         if batch.indices is None or batch.taken is not None or batch.indices.max(initial=0) >= self.facts.n:
-            raise ValueError("values need a batch of as many indices of this table for every replicate")
+            raise ValueError("values need a batch of indices of this table, equally many for every replicate")
         return batch.indices.shape[1]
 
     def _batch_rows(self, batch: Batch, rows: slice) -> tuple[np.ndarray, np.ndarray]:

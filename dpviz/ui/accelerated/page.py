@@ -129,7 +129,7 @@ def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
     fact.say_error()
     is_counted = source == "released" and value is not None
     computed_value = value if source in ("estimated", "released") else None
-    # It also warns of a value that was computed for another problem.
+    # `warn` also says if the value was computed for another problem.
     fact.warn(is_counted, where="with L “Released privately”", value=computed_value)
     if fields and value is None:  # without fields, L follows from the ranges anyway
         st.caption("Until there is a value, the plan uses L from the ranges.")

@@ -67,7 +67,7 @@ def controls(panel: Panel) -> Choices:
         mistakes = {mistake.name: mistake for mistake in families.broken()}
         mistake_titles = {name: mistake.title for name, mistake in mistakes.items()}
         name = panel.choice("mistake", "Mistake", mistake_titles, next(iter(mistake_titles)), texts.MISTAKE_HELP)
-        rest = panel.controls(Auditing, ["mended"])
+        rest = panel.draw_controls(Auditing, ["mended"])
         budgets, runs, prefix = (mistakes[name].budget,), mistakes[name].runs, f"{family}_{name}"
     else:
         first_cases: dict[str, Case] = {}  # the first case of each method, by the method's title

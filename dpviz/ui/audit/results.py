@@ -126,15 +126,15 @@ def cards(auditing: Auditing, progress: Progress | None, key: str) -> None:
 
 
 def show_attackers_test(auditing: Auditing, progress: Progress) -> None:
-    """Draw how often the attacker's rule is right and how often it is a false alarm, in the runs that count."""
+    """Draw how often the attacker's test is right and how often it is a false alarm, in the runs that count."""
     outcome = verdict(auditing, progress)
     if outcome is None:
         return
     data_set, side, true_rate, false_rate = attackers_test(outcome)
-    rule = f"The attacker says {data_set} for every run whose score is {side} {short(outcome.attack.threshold)}."
+    test = f"The attacker says {data_set} for every run whose score is {side} {short(outcome.attack.threshold)}."
     false_alarm = f"Guessed {data_set} where it was not."
     row = st.container(horizontal=True)
-    row.metric(f"{data_set} recognised", f"{short(100 * true_rate)} %", border=True, help=rule)
+    row.metric(f"{data_set} recognised", f"{short(100 * true_rate)} %", border=True, help=test)
     row.metric("False alarms", f"{short(100 * false_rate)} %", border=True, help=false_alarm)
 
 
@@ -260,8 +260,8 @@ def scores_chart(auditing: Auditing, progress: Progress, guess: float | None, *,
 def _rates_of(attack: Attack, present: Floats, absent: Floats) -> tuple[float, float]:
     """Return the false and the true positive rate of an attack, where a positive is a run that is taken for one on D.
 
-    present, absent : scores of the runs on D and on D'. A reverse attack has as hits the runs on D' for which it says
-    D'; it takes all other runs for runs on D.
+    present, absent : scores of the runs on D and on D'. A reverse attack tests for D': its hits are runs on D', its
+    false hits runs on D. It takes a run for one on D if this test fails.
     """
     runs = len(present)  # as many as on D'
     hit_rate, false_hit_rate = (count / runs for count in attack.counts(present, absent))

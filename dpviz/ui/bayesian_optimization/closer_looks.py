@@ -88,7 +88,7 @@ def _steps(panel: Panel, view: PlanView) -> None:
     method, facts = forecast.method, forecast.facts
     step_size = min(method.step_size, 1 / landscape.smoothness)  # the bounds hold for step sizes up to 1/L
     uncertainty = planning.planned_uncertainty(method.bias_level, facts.d, prior_trace(facts, method))
-    bias = planning.bias_bound(AMPLITUDE, uncertainty)  # AMPLITUDE is assumed, of the mean loss around the iterates
+    bias = planning.bias_bound(AMPLITUDE, uncertainty)  # AMPLITUDE is declared, of the mean loss around the iterates
     left, right = st.columns(2, gap="medium")
     with left:
         charts.show(figures.bound_by_steps(forecast, landscape, step_size, bias), panel.key("chart_steps"))

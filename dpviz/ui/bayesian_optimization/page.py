@@ -40,7 +40,7 @@ from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.plan import Charts, PlanView
 from dpviz.ui.experiment.problem_menu import UPLOAD, Menu, ProblemEntry, ProblemMenu, Source, generators, setting_names
 from dpviz.ui.experiment.results import CurveOptions
-from dpviz.ui.experiment.run import Run, problem_key
+from dpviz.ui.experiment.run import MakeChart, Run, problem_key
 from dpviz.ui.uploads import table
 from dpviz.ui.uploads.file import missing_rule
 
@@ -207,7 +207,7 @@ class TuningPage(FamilyPage):
 
     def curves(self, run: Run, diagnostics: bool, by_spent: bool = False) -> Chart | None:
         """Return the validation losses of all methods against their trainings; on a user's file without diagnostics the
-        path of the released settings, or for a single setting the usual curves of a released value.
+        path of the released settings, or, where there is none, the usual curves of a released value.
 
         by_spent : true for the privacy spent on the axis in place of the trainings.
         """
@@ -236,7 +236,7 @@ class TuningPage(FamilyPage):
         alt = f"{metric.label} against {axis_name}, one line per method"
         return Chart(figure, metric.label, alt, caption, provenance(trace.privacy_by_arm(metric).values()))
 
-    def more_faces(self, view: PlanView | None) -> Mapping[str, hero.MakeChart]:
+    def more_faces(self, view: PlanView | None) -> Mapping[str, MakeChart]:
         """Return the picture of the losses against the privacy spent; none on a file, whose losses may be hidden."""
         if view is None or not view.experiment.public:
             return {}
@@ -244,14 +244,19 @@ class TuningPage(FamilyPage):
 
     def headline(self, run: Run, trace: Trace) -> hero.Headline | None:
         """Return the final loss of the best method; its sentence names the trainings of a run of every method, and the
-        simpler searches that end about as low as DP-GIBO, or lower."""
+        simpler searches that end about as low as DP-GIBO, or lower.
+
+        On a user's file whose losses are hidden it is the smallest number of trainings.
+        """
         headline, result = hero.lowest_headline(run, trace), headline_result(trace)
         if headline is None or result is None:
             return headline
-        if result.metric.name == TRAININGS.name:  # on a user's file, whose losses are hidden
+        if result.metric.name == TRAININGS.name:
             counts = "".join(f"{label}: {short(count)}. " for label, count in result.others)
             sentence = f"{counts}The settings that a run releases stand under **Results**."
             return headline._replace(label=f"Trainings of {result.best}", sentence=sentence)
+        if result.metric.name != LOSS:
+            return headline
         ends = {result.best: result.end, **dict(result.others)}  # the final loss of each method, by label
         trainings = {label: trace.arm_traces[label].last(TRAININGS.name) for label in ends}  # (R,) of each method
         means = {label: short(float(counts.mean())) for label, counts in trainings.items() if len(counts)}

@@ -178,7 +178,7 @@ def show_required_budget(panel: Panel, means: NoisyMeans, target: float, delta: 
         cls = bounds()[name]
         names = {key: currency.name for key, currency in CURRENCIES.items()}
         currency = panel.choice("error_currency", "Currency of the answer", names, "pure", texts.CURRENCY_HELP)
-        values = panel.controls(cls, [control.name for control in _own_controls(cls)], prefix=f"{name}_")
+        values = panel.draw_controls(cls, [control.name for control in _own_controls(cls)], prefix=f"{name}_")
     with right:
         panel.check()
         return _show_smallest(_build(cls, means, values), target, CURRENCIES[currency], delta)

@@ -219,8 +219,9 @@ def _plan(means: NoisyMeans, rows: Sequence[Row], settings: Mapping[str, str]) -
 def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, wanted: float, question: str) -> Charts:
     """Draw a sentence that says if the budget is enough, and the chart that answers the question.
 
-    wanted : the largest acceptable error, as a share, of those statistics for which none is declared. A count has no
-    verdict by it: the rows that it needs are those that it counts, and their number is known from the data alone.
+    wanted : the largest acceptable error, as a share, of those statistics for which none is declared. A count gets no
+    verdict by it, unless it needs more rows than there are: it needs the rows that it counts, whose number is known
+    from the data alone.
     """
     planned, percent = plan.planned(budget), short(100 * wanted)
     by_share = [p for p in planned if p.statistic.accepted_error is None]

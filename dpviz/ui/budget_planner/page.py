@@ -49,9 +49,9 @@ def show() -> None:
         values: dict[str, Any] = {}
         panel.add_lead(1, controls_by_name["rows_per_person"], into=values)
         panel.add_lead(2, controls_by_name["rows"], into=values)
-        values |= panel.controls(NoisyMeans, ["sampling"])
+        values |= panel.draw_controls(NoisyMeans, ["sampling"])
         omitted = {*values, "batch_fraction"} if values["sampling"] == "all" else {*values}
-        values |= panel.controls(NoisyMeans, [name for name in controls_by_name if name not in omitted])
+        values |= panel.draw_controls(NoisyMeans, [name for name in controls_by_name if name not in omitted])
         wanted: dict[str, Any] = {}
         panel.add_lead(3, analyses.WANTED, into=wanted)
     _Planner(panel, budget, Settings(NoisyMeans, values), delta, wanted).show()

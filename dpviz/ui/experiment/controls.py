@@ -167,7 +167,7 @@ def _draw_nested(panel: Panel, cls: type[Specification], name: str) -> Settings[
     """Draw the controls of a setting whose value is a specification `cls`; below them, its error if it has one."""
     mistake_count = len(panel.mistakes)
     controls = [control.name for control in cls.controls()]
-    nested = Settings(cls, panel.controls(cls, controls, prefix=f"{name}_"))
+    nested = Settings(cls, panel.draw_controls(cls, controls, prefix=f"{name}_"))
     if len(panel.mistakes) == mistake_count:  # else the number that is out of range has a message of its own
         with draw_errors():
             nested.build()

@@ -121,7 +121,7 @@ def along_budget(panel: Panel, page: Page, ready: StartableExperiment | None, ex
             st.caption(texts.UNSET)
             return None
         job = None if sweep_run is None else sweep_run.job
-        # A run that was stopped has no final values, and a pale sweep is of other settings than the present run.
+        # A run that was stopped has no final values, and a pale sweep has other settings or was stopped.
         has_point = present_run is not None and present_run.job.state == "done" and not pale
         chart = _chart(panel, page, task, job, present_run if has_point else None, experiment)
         charts.show_captioned(chart, panel.key("hero_budget"), pale, panel.page)

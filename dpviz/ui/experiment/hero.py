@@ -37,7 +37,7 @@ from dpviz.ui.appearance import theme, type_scale
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import results, texts
 from dpviz.ui.experiment import run as run_panel
-from dpviz.ui.experiment.run import Run, StartableExperiment, State
+from dpviz.ui.experiment.run import MakeChart, Run, StartableExperiment, State
 from dpviz.ui.markdown import escape_name
 
 # ---------------------------------------------------------------------------------------------------------------- cloud
@@ -104,7 +104,7 @@ class _FilmMaker:
     def animation(self, plane: Plane, labels: Sequence[str]) -> Animation:
         """Return the animation of the repeats of the methods `labels` in a plane, all on the same axes."""
         recorded_steps = [steps for steps, _positions in map(self.trace.cloud, labels)]
-        steps = clouds.timeline(recorded_steps)  # as many of these as a film has
+        steps = clouds.timeline(recorded_steps)  # at most MAX_STEPS of them
         walks = [self.walk(label, steps) for label in labels]
         x, y = clouds.axes_around(plane.titles, [walk.points for walk in walks], plane.corners)
         ground = self.page.ground(self.run, x, y)
@@ -128,7 +128,7 @@ class _FilmMaker:
         region = self.page.region(run, arm)
         if region is not None:
             each_step = np.arange(len(region[0]))  # 0..T; after step T, the ellipse stays
-            centres, half_axes = (clouds.values_at_steps(each_step, of_each_step, steps) for of_each_step in region)
+            centres, half_axes = (clouds.values_at_steps(each_step, step_values, steps) for step_values in region)
             region = centres, half_axes
         return Walk(
             label,
@@ -276,7 +276,6 @@ class Frame(NamedTuple):
         return self.uploaded and run.is_restorable
 
 
-MakeChart = Callable[[Run, bool], Chart | None]  # from a run, and whether diagnostics may be seen, to its chart
 MakeNumber = Callable[[Run, Trace], Headline | None]  # from a run, and its results that may be seen, to its number
 
 

@@ -39,7 +39,7 @@ from dpviz.ui.experiment.controls import ALL_METHODS, Catalogue, ChosenMethods, 
 from dpviz.ui.experiment.plan import Charts, PlanView
 from dpviz.ui.experiment.problem_menu import ProblemMenu, Selection
 from dpviz.ui.experiment.results import CurveOptions
-from dpviz.ui.experiment.run import Run, StartableExperiment
+from dpviz.ui.experiment.run import MakeChart, Run, StartableExperiment
 from dpviz.ui.uploads import file
 
 LEADS = 4  # number of controls above the picture, including that of the budget
@@ -193,7 +193,7 @@ class FamilyPage:
         """Return the curves along the steps, which the visitor can choose where the live picture is a map."""
         return hero.curves(run, diagnostics)
 
-    def more_faces(self, _view: PlanView | None, /) -> Mapping[str, hero.MakeChart]:
+    def more_faces(self, _view: PlanView | None, /) -> Mapping[str, MakeChart]:
         """Return functions that draw further pictures of a run, by the title under which the visitor chooses them.
 
         The argument is None while the settings make no plan.
@@ -423,7 +423,9 @@ class _Screen(PageBody):
             pins.show(panel, page.title, self.experiment, make_chart=page.picture, make_ready=page.ready)
             if self.preset is not None and self.comparison_state is not None:
                 with self.comparison_state:
-                    pins.compute_comparison(panel, page.title, self.preset, page.picture, make_ready=page.ready)
+                    pins.compute_comparison(
+                        panel, page.title, self.preset, make_chart=page.picture, make_ready=page.ready
+                    )
         _Sections(page, self, view).show()
         facts_read: Collection[str] = ()
         if self.experiment is not None and not self.experiment.public:
@@ -441,7 +443,7 @@ class _Screen(PageBody):
         self.draw_leads(all_read=sidebar.error is not None)
         self.experiment, self.full_experiment, self.packed_stops = None, None, ""
         with st.container(), draw_errors():
-            self.experiment = self.full_experiment = sidebar.experiment(panel)  # until it is known which have a plan
+            self.experiment = self.full_experiment = sidebar.experiment(panel)  # until the plan leaves out methods
             self.settings_id = plan.settings_id(self.experiment)
             self._pack_stops()
             view = None if self.experiment is None else page.view(self.experiment)
@@ -559,7 +561,7 @@ class _Screen(PageBody):
 
     def _chart_and_face(
         self, face: str, ready: StartableExperiment | None
-    ) -> tuple[hero.MakeChart, Callable[[], hero.Face] | None]:
+    ) -> tuple[MakeChart, Callable[[], hero.Face] | None]:
         """Return two functions for the face with the title `face`, which is none of the family's further faces.
 
         The first returns the chart of the page's run, from which pins take their lines. The second returns the picture

@@ -28,8 +28,7 @@ from dpviz.ui import downloads, links, visitors
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import results, texts
 from dpviz.ui.experiment import run as run_panel
-from dpviz.ui.experiment.hero import MakeChart
-from dpviz.ui.experiment.run import Run, StartableExperiment
+from dpviz.ui.experiment.run import MakeChart, Run, StartableExperiment
 from dpviz.ui.markdown import escape_name
 
 ADDRESS = links.PIN  # name of the query parameter of a pin, which an address has once for each pin
@@ -400,7 +399,7 @@ def compute_lines(
         name = f"{title}, {escape_name(pinned.pin.name)}"
         run = ready.start(panel.page, name, short=ready.has_few_repeats)
         visitors.current().keep(key, run)
-        run.job.wait(run_panel.FIRST_PICTURE)  # a quick run has ended then, and needs no further drawing of the page
+        run.job.wait(run_panel.START_WAIT)  # a quick run has ended then, and needs no further drawing of the page
     if run.job.active:
         st.caption(f":material/hourglass_top: {escape_name(pinned.pin.name)}: lines are being computed.")
         return (run,)

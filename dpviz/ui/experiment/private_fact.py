@@ -69,7 +69,7 @@ class PrivateFact:
         origins = st.session_state.setdefault(self.panel.key(f"{self.name}_for"), {})
         return origins
 
-    def problem_of(self, value: float | None) -> str | None:
+    def problem_json_of(self, value: float | None) -> str | None:
         """Return the text of the problem for which a value was computed; None for one from typing or a preset."""
         problem_json, _ = self._origins.get(value, (None, None))
         return problem_json
@@ -125,7 +125,7 @@ class PrivateFact:
             key=self.panel.key("release"),
             on_click=self.write,
             args=(spends, compute),
-            disabled=self.problem_of(value) == self.problem_json and not self.is_estimate(value),
+            disabled=self.problem_json_of(value) == self.problem_json and not self.is_estimate(value),
             help="One release of the same data and model: a second one would cost the budget again.",
         )
 
@@ -163,6 +163,6 @@ class PrivateFact:
                 f"count it. It does {where}.",
                 title=f"A release of {self.what} is not paid for",
             )
-        if value is not None and self.problem_of(value) not in (None, self.problem_json):
+        if value is not None and self.problem_json_of(value) not in (None, self.problem_json):
             noun = self.what.removeprefix("the ")
             st.warning(f"The data or the model changed after this {noun} was computed. Compute it again.")

@@ -226,7 +226,7 @@ class ProblemMenu:
         with st.expander(self.data_settings, expanded=self.expanded) if has_controls else st.container():
             values = entry.draw(panel, entry.first, defaults={})
             if source.cls is not None:
-                fields = panel.controls(source.cls, names_below, prefix=source.prefix)
+                fields = panel.draw_controls(source.cls, names_below, prefix=source.prefix)
                 if has_leading:
                     (leading,) = (control for control in source.cls.controls() if control.name == self.leading)
                     panel.add_lead(lead, leading, fields, prefix=source.prefix)  # writes its value into `fields`

@@ -136,13 +136,13 @@ def is_short(ready: Startable, newest: Job | None) -> bool:
 
 # A poll is one drawing of the parts of a page that show a run; an interval is the seconds between two polls.
 MIN_INTERVAL = 0.25  # for a run that computes
-WAITING_INTERVALS = 1.0, 5.0  # smallest and largest for a run that waits in line: a poll costs its browser 0.2 s
+WAITING_INTERVALS = 1.0, 5.0  # ends, for a run in line; the first is also the upper end for one that computes
 # An interval is at least this multiple of the time that the last poll took, and 1 / INTERVAL_RATIO of the run's time.
 INTERVAL_RATIO = 4.0
 MAX_POLLS = 7.0  # upper limit of the polls in a second of all tabs with runs in line, roughly
 MIN_STATUS_INTERVAL = 2.0  # for the state of all runs in the sidebar
 AT_ONCE = 0.05  # interval for a run that has ended while the page was drawn
-FIRST_PICTURE = 0.12  # seconds that a page waits for the first curves of a run that began by itself
+START_WAIT = 0.12  # seconds that a page waits for the first curves of a run that began by itself
 PRESS_WAIT = 0.3  # seconds that a page waits for the first curves of a run that the button Run began
 STOP_WAIT = 0.3  # seconds that Stop waits for a run to end: it does at its next step
 SHORT_BYTES = 300e6  # upper limit of the memory of a run that counts as short, and so needs no turn after long ones
@@ -304,6 +304,9 @@ class Run:
         return f"{round(self.job.progress * total):,} of {total:,} steps"
 
 
+MakeChart = Callable[[Run, bool], Chart | None]  # from a run, and whether diagnostics may be seen, to its chart
+
+
 @st.cache_resource(max_entries=4, scope="session", show_spinner=False)
 def _built(problem_json: str, _tables: Mapping[str, np.ndarray]) -> Problem:
     """Return the problem with its data, from uploaded tables or generated; cached by its JSON text alone.
@@ -450,7 +453,7 @@ def _follow(page: str, title: str, ready: Startable) -> None:
         start(page, title, due)
         run = newest_run(page)
         assert run is not None
-        run.job.wait(FIRST_PICTURE)  # if the run ends within this time, all repeats may follow at once
+        run.job.wait(START_WAIT)  # if the run ends within this time, all repeats may follow at once
 
 
 def show_live(
@@ -474,7 +477,7 @@ def show_live(
     was_waiting = newest is not None and newest.waits
     if active and newest is not None and not was_waiting and (is_pressed or pictured(page) is None):
         # A short wait shows the first curves at once; without it they come with the next poll.
-        newest.job.wait_for_curves(PRESS_WAIT if is_pressed else FIRST_PICTURE)
+        newest.job.wait_for_curves(PRESS_WAIT if is_pressed else START_WAIT)
 
     def before_poll() -> None:
         run = newest_run(page)

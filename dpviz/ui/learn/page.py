@@ -29,7 +29,7 @@ from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import pins
 from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.experiment.controls import CURRENCIES
-from dpviz.ui.experiment.run import FIRST_PICTURE, Run, rerun_when_ended, runner
+from dpviz.ui.experiment.run import START_WAIT, Run, rerun_when_ended, runner
 from dpviz.ui.learn import classroom
 from dpviz.ui.learn.classroom import Poll
 
@@ -74,7 +74,9 @@ def show_lesson(lesson: Lesson, step: int) -> None:
         _show_text(lesson, step, before, after, is_ready, poll)
     if is_ready:
         with chart_column:
-            if room is not None and step == SEE and lesson.change.path == "replicates":  # on the number of runs
+            if (
+                room is not None and step == SEE and lesson.change.path == "replicates"
+            ):  # the lesson on the number of runs
                 classroom.own_runs(room, lesson, after)
             _show_chart(lesson, step, before, after, poll)
     _show_buttons(lesson, step)
@@ -365,7 +367,7 @@ def ready(lesson: Lesson, needed: Sequence[Which]) -> bool:
     """
     runs = [run for run in (_run(lesson, which) for which in needed) if run is not None]
     for run in runs:
-        run.job.wait(FIRST_PICTURE)  # seconds at most; a quick run is done by then
+        run.job.wait(START_WAIT)  # seconds at most; a quick run is done by then
     under_way = [run for run in runs if run.job.active]
     if under_way:
         st.caption(":material/directions_run: The runs of this lesson are under way.")

@@ -52,7 +52,7 @@ from dpviz.ui.experiment.controls import Offer
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.plan import Charts, PlanView
 from dpviz.ui.experiment.results import CurveOptions
-from dpviz.ui.experiment.run import Run
+from dpviz.ui.experiment.run import MakeChart, Run
 from dpviz.ui.markdown import show_table
 from dpviz.ui.mirror_descent import closer_looks, synthetic_table
 from dpviz.ui.mirror_descent.closer_looks import facts_of, sampling
@@ -315,14 +315,16 @@ class GamesPage(FamilyPage):
             protected=explain.protects(problem),
             batches=texts.batches(single_pass, others=len(single_pass) < len(private), n=n),
             composition=texts.composition(as_in_paper, others=len(as_in_paper) < len(private)),
-            constants=texts.constants(declarations, missing_rule(problem.dataset), released, from_rows),
+            constants=texts.constants(
+                declarations, missing_rule(problem.dataset), released=released, from_rows=from_rows
+            ),
             screen=texts.SCREEN,
             read=problem.from_data,
         )
 
     # ---------------------------------------------------------------------------------------------------- during a run
 
-    def more_faces(self, _view: PlanView | None) -> Mapping[str, hero.MakeChart]:
+    def more_faces(self, _view: PlanView | None) -> Mapping[str, MakeChart]:
         """Return the picture of the strategies that the players play in the end."""
         return {"Strategies": _mixtures}
 
@@ -431,8 +433,8 @@ def _mixing_sentence(view: PlanView) -> str:
             continue
         last_noise = [float(values[values > 0][-1]) for values in noise.values() if (values > 0).any()]
         if last_noise:  # of each player; the larger one counts
-            of_arm = max(last_noise), arm.label
-            least_noise[count] = min(of_arm, least_noise.get(count, of_arm))
+            candidate = max(last_noise), arm.label
+            least_noise[count] = min(candidate, least_noise.get(count, candidate))
     mixing = [(count, noise, label) for count, (noise, label) in sorted(least_noise.items())]
     noises = [noise for _, noise, _ in mixing]
     if len(noises) < 2 or any(noise >= next_noise for noise, next_noise in pairwise(noises)):

@@ -105,7 +105,7 @@ def _draw_gap(panel: Panel, cls: type[ProblemSpecification], values: Mapping[str
     # That a gap was typed is noted, as it then counts as declared, and costs nothing.
     fields = {"gap": panel.number(controls["gap"], "gap", on_change=partial(note_typed, panel, "gap"))}
     if values["start"] == "random":
-        fields |= panel.controls(cls, ["start_seed", "gap_cost"])
+        fields |= panel.draw_controls(cls, ["start_seed", "gap_cost"])
     return fields
 
 
@@ -127,9 +127,9 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
         spend = advice.suggested_cost(budget) if cost is None else cost
         fact.offer_release(value, spend, partial(advice.release_gap, problem, spend, draft.seed, draft.tables))
     fact.say_error()
-    paid = fact.cost_of(value)  # of all releases of Γ together; None if this value was not released
+    paid = fact.cost_of(value)  # on a file, of all releases of Γ together; None if this value was not released
     released_value = None if paid is None else value
-    # It also warns of a value that was released for another problem.
+    # `warn` also says if the value was released for another problem.
     fact.warn(paid is not None, where="with the gap that was released, and its cost", value=released_value)
     if value is not None and paid is None:
         fact.note_as_typed(value)

@@ -212,7 +212,7 @@ def _fill(upload: File, used: set[str]) -> None:
     """
     suggested = suggest_categories(upload.frame)
     if not used and isinstance(upload, CategoricalFile):
-        upload.used = used = set()  # one set, filled here
+        upload.used = used = set()  # both names are the same set, filled below
         combinations = 1
         for name, declared in suggested.items():
             if combinations * _size(declared) <= MAX_DOMAIN:

@@ -69,18 +69,18 @@ class GroupedFile(File):
     groups: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
 
     @property
-    def releases(self) -> list[Release]:
+    def bought(self) -> list[Release]:
         """The releases of shares of this file in this session, as a list that grows with them.
 
         They all count, also after the file was read again or used for another game.
         """
-        releases: list[Release] = st.session_state.setdefault("bought_shares", {}).setdefault(self.known_as, [])
-        return releases
+        bought: list[Release] = st.session_state.setdefault("bought_shares", {}).setdefault(self.known_as, [])
+        return bought
 
     @property
     def costs(self) -> tuple[float, ...]:
         """The ε of every release of shares of this file."""
-        return tuple(release.epsilon for release in self.releases)
+        return tuple(release.epsilon for release in self.bought)
 
 
 def declare(file: GroupedFile, group: str, people: People) -> Shares:
@@ -192,9 +192,9 @@ def _buy(file: GroupedFile, group: str, names: list[str], people: People) -> Sha
     groups = names if OTHER in names else [*names, OTHER]
     if len(groups) > MAX_GROUPS:
         raise UserError("Leave some of them to “other”.", title=f"At most {MAX_GROUPS} groups can be used")
-    matches = [release for release in file.releases if (release.column, release.groups) == (group, tuple(groups))]
+    matches = [release for release in file.bought if (release.column, release.groups) == (group, tuple(groups))]
     st.button(
-        "Release the shares again" if file.releases else "Release the shares",
+        "Release the shares again" if file.bought else "Release the shares",
         key=f"{file.page}_upload_release",
         on_click=_release,
         args=(file, group, tuple(groups), epsilon, people),
@@ -218,7 +218,7 @@ def _release(file: GroupedFile, group: str, groups: tuple[str, ...], epsilon: fl
     rows = limit_person_rows(file.frame, *people)  # at most k of each person, so that ε/k for a row is ε for a person
     positions = group_positions(rows[group], groups)
     counts = grouped.release_counts(positions, len(groups), epsilon / people.rows_per_person)
-    file.releases.append(Release(group, groups, epsilon, counts))
+    file.bought.append(Release(group, groups, epsilon, counts))
 
 
 def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:

@@ -76,7 +76,7 @@ def _sums(panel: Panel, view: PlanView) -> None:
         layout = method.layout(forecast.facts)
         st.markdown(texts.TREE)
         _tree(panel, view, layout.length)
-        sums = method.sums if has_sums(view.experiment) else None  # with None the charts mark no settings
+        sums = method.sums if has_sums(view.experiment) else None  # None: without such sums, no mark says "yours"
         settings = layout.length, sums, method.follow_moves
         charts.show_side_by_side(
             (figures.noise_ratio(*settings), panel.key("chart_noise_ratio")),

@@ -348,7 +348,7 @@ class ZerothOrderPage(FamilyPage):
                 clipped[label] = float(shares.mean()), float(masses.mean())
         if not clipped:
             return
-        label = max(clipped, key=clipped.__getitem__)  # the largest share of the differences decides
+        label = max(clipped, key=clipped.__getitem__)  # the largest share of the differences, then the mass
         share, mass = clipped[label]
         explain.show_not_private(f"**Clipped**: {texts.clipping(share, mass, label)}")
         if mass > MUCH:

@@ -135,9 +135,9 @@ def test_the_planner_finds_the_epochs_of_the_table(
     assert found.first + (length - 1) * found.batch == setting.n // epochs
     own, move = of(setting, kind), setting.radius / length
     first, later = own.sensitivities(found.first, found.batch, move)
-    changes = np.append(first, np.full(length - 1, later))
+    sensitivities = np.append(first, np.full(length - 1, later))
     added = theory.factorisation(sums, length)
-    relative = theory.noise_sensitivity(sums, added, changes) / max(first, later)
+    relative = theory.noise_sensitivity(sums, added, sensitivities) / max(first, later)
     variance = relative**2 * float((added.row_norms**2).mean())
     again = theory.reduced_bound(own, length, epochs, found.first, found.batch, move, variance)
     assert again.total == pytest.approx(found.bound, rel=1e-12)

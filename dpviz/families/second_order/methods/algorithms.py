@@ -388,8 +388,8 @@ class ShortStep(WholeTable):
         if self.split == "decrease" and self.phases == "one" and by_curvature > by_gradient:
             (length,) = lengths
             # Every step costs at most `unit` times its guaranteed decrease, so all steps but the last cost at most
-            # `unit` times the gap together. In a phase too short to use up the gap, the budget is enough for gradient
-            # steps only, and one curvature step.
+            # `unit` times the gap together. In a phase too short to use up the gap, gradient steps in all of it are
+            # paid for, and one curvature step.
             unit = additive_budget.amount / (min(facts.gap, length * by_gradient) + by_curvature)
             cost_of_test = unit * (by_curvature - by_gradient)  # a curvature step pays for a gradient, too
             costs = {purpose: cost_of_test * share for purpose, share in test_shares.items()}
@@ -514,8 +514,8 @@ class PerturbedDescent(NonconvexMethod):
         patience, radius = int(plan.resolved["patience"]), self.radius * analysis.gradient_tolerance / facts.smoothness
         derivatives = NoisyDerivatives(problem, releases, self.hessian_noise, at_state=False)
         assert isinstance(releases, SeparateReleases)
-        # By replicate, the number of short gradients in a row after the first one, at which it steps aside: 0 there. No
-        # entry, which is read as -1: the last gradient was long.
+        # By replicate, how many short gradients in a row have followed the first one, at which it stepped aside (0
+        # there). Without an entry, read as -1, the last gradient was long.
         counts: dict[int, int] = {}
 
         def move(state: State, replicates: np.ndarray) -> None:

@@ -101,7 +101,7 @@ class Certificate:
         """
         self.counts.update(replicates.tolist())
         k = np.array([self.counts[r] for r in replicates.tolist()], dtype=float)
-        # A standard normal number exceeds its quantile with the probability that is given to `ndtri`.
+        # A standard normal number exceeds its quantile with the probability in ndtri(…).
         quantiles = -ndtri(self.failure / (k * (k + 1)))
         return self.noise[iteration - 1] * quantiles - self.target
 

@@ -22,7 +22,7 @@ class MomentumPage(FamilyPage):
             "logistic": ProblemEntry(LogisticRegression, groups={MODEL: ("regularisation", "clip")}),
             BOWL: ProblemEntry(Quadratic, first=setting_names(Quadratic)),
         },
-        sources={ANY: {BOWL: Source(Quadratic.title), UPLOAD: Source("Your own file", upload=table.uploaded)}},
+        sources={ANY: {BOWL: Source(Quadratic.title), UPLOAD: Source("Your own file", upload=table.choose_upload)}},
         expanders=(MODEL,),
     )
 
