@@ -49,7 +49,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 def with_article(name: str) -> str:
     """Return the name of a class with its article: "an Arm"."""
-    return f"{'an' if name.startswith((*'aeioAEIO', 'Up')) else 'a'} {name}"  # a u is most often spoken as in "user"
+    return f"{'an' if name.startswith((*'aeioAEIO', 'Up')) else 'a'} {name}"  # "an Upload"; any other u is as in "user"
 
 
 def value_in_words(value: Any) -> str:

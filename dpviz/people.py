@@ -17,7 +17,7 @@ def rows_kept(people: ArrayLike, rows_per_person: int, seed: int = 0) -> np.ndar
     names = map(str, np.asarray(people).tolist())
     person = np.array([index_of.setdefault(name, len(index_of)) for name in names], dtype=np.int64)  # of each row
     counts = np.bincount(person, minlength=len(index_of))  # of each person's rows
-    # With the rows sorted by person: the number of each row, from 0, among those of its person.
+    # With the rows sorted by person, in any order within: the number of each row, from 0, among those of its person.
     first_of_person = np.cumsum(counts) - counts  # index of each person's first row in that order
     number_in_order = np.arange(len(person)) - np.repeat(first_of_person, counts)
     number = np.empty(len(person), dtype=np.uint64)  # of each row, in the order of the table

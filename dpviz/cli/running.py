@@ -215,8 +215,8 @@ def run(
 
 
 def _ending_in_words(state: Ending, experiment: Experiment) -> str:
-    """Return why a run did not end by itself, as a sentence; at a time limit, a second one says that the time of the
-    end depends on data that are not public. state : its state at the end."""
+    """Return why a run did not end by itself, in a sentence; a second one says if the time of its end depends on data
+    that are not public. state : its state at the end."""
     if state != "timeout":
         return "Stopped before the end."
     return f"{AT_LIMIT}." if experiment.public else f"{AT_LIMIT}. {DEPENDS}"

@@ -307,10 +307,10 @@ def joint_cost(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool =
     for side in sides:
         problem = side.experiment.problem
         released = [grouped(event, problem.rows_per_person) for event in problem.released]
-        dataset_count = len(released) - len(problem.releases_of_settings)  # the releases of the data set come first
+        n_of_dataset = len(released) - len(problem.releases_of_settings)  # the releases of the data set come first
         if problem.dataset is not None:
-            earlier_by_source[problem.dataset.to_json()] = released[:dataset_count]
-        earlier_by_source[problem.to_json()] = released[dataset_count:]
+            earlier_by_source[problem.dataset.to_json()] = released[:n_of_dataset]
+        earlier_by_source[problem.to_json()] = released[n_of_dataset:]
     earlier = list(chain.from_iterable(earlier_by_source.values()))
     runs_by_side = []  # for each side with private methods, their plans and numbers of runs
     for side in sides:

@@ -93,7 +93,7 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
     if (match := _COMPOSED.search(text)) and not re.fullmatch(_AMBIGUOUS["steps"], match[1]):
         settings["steps"] = float(re.sub("[_,]", "", match[1]))
     if "rows" not in settings and re.search(rf"(?<!\w)(?:{_NAMES['rows']})\s*[=:]", text):
-        settings.pop("batch_size", None)  # it gives no rate: the text's number of rows cannot be read
+        settings.pop("batch_size", None)  # without the text's number of rows, it gives no rate
     n = int(min(settings.get("rows", rows), 1e18))  # `int` takes no infinity, which is refused below
     # 0 where the text has no such setting. A table without rows is refused below, by `NoisyMeans`.
     rate = settings.get("sample_rate", settings.get("batch_size", 0.0) / max(n, 1))

@@ -75,9 +75,9 @@ def to_report(plan: Analyses, budget: Budget, delta: float, relative: float, day
 def _noise_and_error(p: PlannedStatistic) -> str:
     """Return sentences about the noise of one planned analysis `p` and about the error that it causes."""
     unit = f" {p.statistic.unit}" if p.statistic.unit else ""
-    values = p.statistic.value_count
+    value_count = p.statistic.value_count
     if p.statistic.is_ratio(p.relation):
-        rows = f"{values:,} groups of equal size" if values > 1 else f"{p.rows:,} rows"
+        rows = f"{value_count:,} groups of equal size" if value_count > 1 else f"{p.rows:,} rows"
         noise = (
             f"{p.noise.capitalize()} noise is added to a sum and to the number of rows, which are not published but in "
             f"their ratio. The error is for {rows}; with fewer rows it is larger."
@@ -88,17 +88,17 @@ def _noise_and_error(p: PlannedStatistic) -> str:
             "is in ranks is how many rows lie in between."
         )
     else:
-        target = f"each of its {values:,} numbers" if values > 1 else "it"
+        target = f"each of its {value_count:,} numbers" if value_count > 1 else "it"
         noise = f"{p.noise.capitalize()} noise of standard deviation {short(p.standard_deviation)} is added to {target}"
         if p.statistic.is_rounded:
             noise += ", and what comes out is rounded to whole numbers, which costs no privacy"
         noise += "."
     subject = f"the published {p.statistic.title.lower()}"
-    if values > 1:
+    if value_count > 1:
         subject = f"one number of {subject}"
     error = f"In 95 of 100 releases {subject} is off by at most {short_up(p.error)}{unit}"
     if p.largest_error is not None:
-        error += f"; in 95 of 100 none of its {values:,} numbers by more than {short_up(p.largest_error)}{unit}"
+        error += f"; in 95 of 100 none of its {value_count:,} numbers by more than {short_up(p.largest_error)}{unit}"
     error += "."
     if p.is_drowned:
         error += " That is as much as so many rows can give: it says nothing."

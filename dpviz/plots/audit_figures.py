@@ -87,7 +87,9 @@ def rising_bound(
     middle = np.where(finite, estimates, np.nan)
     lines = [
         Line(runs, middle, "measured", _MEASURED, low=bounds, high=np.minimum(upper, cap), width=1.5),
-        Line(runs, np.maximum.accumulate(bounds), "proven", _ATTACK, width=3.0),  # all hold, so does their maximum
+        Line(
+            runs, np.maximum.accumulate(bounds), "proven", _ATTACK, width=3.0
+        ),  # all hold together, and so does their maximum
     ]
     return line_figure(
         lines,

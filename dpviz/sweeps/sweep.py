@@ -254,9 +254,10 @@ class Sweep(Specification):
         if not names or len(names) > 2 or (len(names) == 2 and "second" in values):
             raise UserError("Name one setting with its values, or two: Sweep(experiment, epsilon=(0.5, 1, 2)).")
         result = {name: value for name, value in values.items() if name not in names}
-        result |= {"fields": by_name[full_names[names[0]]].fields, "values": values[names[0]]}
+        fields = [by_name[full_names[name]].fields for name in names]
+        result |= {"fields": fields[0], "values": values[names[0]]}
         if len(names) == 2:
-            result["second"] = Axis(fields=by_name[full_names[names[1]]].fields, values=values[names[1]])
+            result["second"] = Axis(fields=fields[1], values=values[names[1]])
         return result
 
     @model_validator(mode="after")

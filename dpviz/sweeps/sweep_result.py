@@ -256,7 +256,8 @@ def crossing_intervals(values: np.ndarray, one: Samples, other: Samples) -> tupl
             intervals = np.log(intervals)
     difference = intervals[0, :, 1] - intervals[1, :, 1]
     # (k,) errors of the difference: the root of the sum of both squares; infinite where an interval has no end.
-    errors = np.hypot(*(intervals[..., 2] - intervals[..., 0]) / 2)
+    half_widths = (intervals[..., 2] - intervals[..., 0]) / 2
+    errors = np.hypot(half_widths[0], half_widths[1])
     errors[np.isnan(errors)] = math.inf
     result = []
     for i, j in _sign_changes(difference):

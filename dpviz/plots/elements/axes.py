@@ -93,7 +93,7 @@ def axis(title: str, log: bool, opening: Range | None = None) -> dict[str, Any]:
         "type": "log" if log else "linear",
         "separatethousands": True,
         "exponentformat": "power",
-        "minexponent": PLAIN_BELOW - 1,  # plotly writes larger numbers as powers of ten
+        "minexponent": PLAIN_BELOW - 1,  # from 10⁷ on plotly writes powers of ten
     }
     if log:
         result |= {"tickformat": ",~r", "nticks": 4} if opening is None else log_ticks(opening)

@@ -128,7 +128,8 @@ def line_drawing(
     if_empty : text of a figure without lines.
     not_private : True if the lines read the raw data, or a text that names those which do; the figure says so.
     labels : True to write the names at the ends of the lines, if there is room; else they are in a legend.
-    ranges : of the horizontal and of the vertical axis; None for ranges in which all lines are seen.
+    ranges : of the horizontal and of the vertical axis; None to open with all lines; on a log
+        axis, with the part near the private ones.
     """
     # `bounding` rounds bounds so that they stay bounds.
     lines = [drop_undrawable(replace(line, y=bounding(line.y, axes.bound)), axes.log_x) for line in lines]
@@ -156,7 +157,7 @@ def line_drawing(
     notes = [*notes, *_clip_notes(visible, axes.log_y, y_opening)]
     frame_height = height - style.top_margin(notes, axes.y) - style.BOTTOM
     # Labels of lines that end early may be inside the frame, whose width is at least this. Labels of limits are always
-    # inside: next to them, a width of 0 puts all labels of lines to the right of the frame.
+    # inside; so if there are limits, a width of 0 puts all labels of lines to the right of the frame.
     frame_width = 0.0 if limits else min_frame_width(height)
     labelled_lines = [line for line in visible if line.legend] if labels else []
     ends = line_ends(labelled_lines, x_span, y_opening, scale, frame_width, axes.bound)
@@ -218,7 +219,7 @@ def _curves(lines: Sequence["Line"], scale: "Scale", opening: Range, bound: Boun
 
     Lines with values at different steps have a readout.
     """
-    # Hover texts do not repeat where a line with `until` stops, as its name does: they have its `names`.
+    # Hover texts have the `names` of a line with `until`, as its name also says where it stops.
     names = [" = ".join(line.names) if line.until else line.name for line in lines]
     values = [
         Values(line.x, line.y, scale.clip(line.y), name, line.unit, line.style.color)

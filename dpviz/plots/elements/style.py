@@ -3,6 +3,7 @@
 Titles are headings of the page, and colours of background and text are the theme's, so no figure sets them.
 """
 
+import math
 import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -130,7 +131,7 @@ def layout(
     legend_entries : number of entries in the legend; there is none for fewer than two. Many entries make the figure
         higher, but not the axes smaller. height : pixels of the figure with few entries.
     """
-    legend_rows = -(-legend_entries // 3)  # rounded up: three entries fit a row of a chart in one of two columns
+    legend_rows = math.ceil(legend_entries / 3)  # three entries fit a row of a chart in one of two columns
     y_axis = axis(axes.y, axes.log_y, opening)
     if axes.from_zero:
         y_axis["rangemode"] = "tozero"

@@ -549,13 +549,13 @@ def warn_of_guesses(trace: Trace, problem: LinearModel) -> None:
 
 
 @st.cache_data(max_entries=32, scope="session", show_spinner=False)
-def _clipped_share(text: str, _tables: Mapping[str, np.ndarray]) -> float:
-    """Return the share of rows that clipping changes, in the problem with the JSON text `text`.
+def _clipped_share(problem_json: str, _tables: Mapping[str, np.ndarray]) -> float:
+    """Return the share of rows that clipping changes, in the problem with this JSON text.
 
     With clipping of rows, these are the rows longer than the clip; with clipping of gradients, the rows whose gradient
     can become longer. The tables are no part of the cache's key: the problem names them.
     """
-    problem = LinearModel.from_json(text)
+    problem = LinearModel.from_json(problem_json)
     built = problem.build(_tables)
     return built.shortened_share if problem.clipping == "rows" else built.clipped_share
 

@@ -467,10 +467,10 @@ def _process(panel: Panel, run: Run, trace: Trace, arm: Arm) -> None:
 
 
 @st.cache_resource(max_entries=32, scope="session", show_spinner=False)
-def _curve(about: str, method: str, path: np.ndarray, setting: int, _run: Run) -> PosteriorSlice:  # noqa: ARG001 (`about`: a key)
+def _curve(problem_json: str, method: str, path: np.ndarray, setting: int, _run: Run) -> PosteriorSlice:  # noqa: ARG001 (a key)
     """Compute the loss and the posterior of the Gaussian process along a setting, through the end of a path (t, d).
 
-    about : text of the problem. method : JSON text of the DP-GIBO. Both and the path are the key of the cache; the
+    problem_json : text of the problem. method : that of the DP-GIBO. Both and the path are the key of the cache; the
     settings alone would not do, since each run on a file has another path.
     """
     problem = _run.problem

@@ -297,12 +297,12 @@ def _measure(vertices: int) -> sampling_bias.SamplingBias:
 
 
 @st.cache_data(max_entries=32, show_spinner="Drawing vertices…")
-def _measure_game(text: str, subject: str) -> sampling_bias.SamplingBias:
+def _measure_game(problem_json: str, subject: str) -> sampling_bias.SamplingBias:
     """Measure the bias ("gradient") or the spread ("spread") of gradients at uniform strategies.
 
-    text : JSON text of the game.
+    problem_json : JSON text of the game.
     """
-    game = ProblemSpecification.from_json(text).build()
+    game = ProblemSpecification.from_json(problem_json).build()
     x, y = game.facts.uniform(1)  # type: ignore[attr-defined]  # (1, d_x) and (1, d_y)
     rows, seed = slice(0, min(ROWS, game.facts.n)), 0
     measure = sampling_bias.measure_gradient_bias if subject == "gradient" else sampling_bias.measure_gradient_spread

@@ -57,12 +57,12 @@ class Candidate:
 
 
 @st.cache_resource(max_entries=32, scope="session", show_spinner=False)
-def _build_table(text: str, shares: np.ndarray, rows: int, without_other: bool) -> SyntheticTable:
-    """Draw a table of `rows` rows from the histogram `shares` (|Z|,), for the problem with the JSON text `text`.
+def _build_table(problem_json: str, shares: np.ndarray, rows: int, without_other: bool) -> SyntheticTable:
+    """Draw a table of `rows` rows from the histogram `shares` (|Z|,), for the problem with this JSON text.
 
     without_other : true to leave out rows with "other" in any column.
     """
-    problem = ProblemSpecification.from_json(text)
+    problem = ProblemSpecification.from_json(problem_json)
     assert isinstance(problem, MarginalQueries)
     return synthetic_table(problem.marginals(), shares, rows, without_other)
 

@@ -540,12 +540,12 @@ def _used_share(plan: Plan, trace: Trace, label: str) -> float | None:
 
 
 @st.cache_data(max_entries=32, scope="session", show_spinner=False)
-def _shortened_share(text: str, _tables: Mapping[str, np.ndarray]) -> float:
-    """Return the share of rows that are longer than 1, and so shortened, in the problem with the JSON text `text`.
+def _shortened_share(problem_json: str, _tables: Mapping[str, np.ndarray]) -> float:
+    """Return the share of rows that are longer than 1, and so shortened, in the problem with this JSON text.
 
     `_tables` are no part of the cache's key, as the problem names them.
     """
-    return NonconvexModel.from_json(text).build(_tables).shortened_share
+    return NonconvexModel.from_json(problem_json).build(_tables).shortened_share
 
 
 def _why_not(run: Run, label: str) -> str:

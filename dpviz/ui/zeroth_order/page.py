@@ -373,12 +373,12 @@ def radius(run: Run) -> float:
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _evaluate(text: str) -> Ground:
-    """Compute the objective of the simulated function with the JSON text `text` over the part of the plane in REACH.
+def _evaluate(problem_json: str) -> Ground:
+    """Compute the objective of the simulated function with this JSON text over the part of the plane in REACH.
 
     The function gets ROWS rows in place of its own number, which takes less time and gives the same picture.
     """
-    problem = BlackBox.from_json(text)
+    problem = BlackBox.from_json(problem_json)
     x, y = (np.linspace(low, high, POINTS) for low, high in REACH[type(problem)])
     return clouds.objective_ground(problem.replaced(rows=ROWS).build(), x, y)
 
