@@ -104,7 +104,7 @@ class Job:
         If the job waits, its visitor keeps the turn in the queue for the next job.
         """
         self._stopping.set()
-        # While this job follows another one, it has the other's executor, which removes nothing unless that one stops.
+        # While this job follows another one, it has the executor of that job, which goes on unless that job stops, too.
         if self.slot_executor is not None:
             self.slot_executor.withdraw_if_stopped()
 

@@ -261,10 +261,11 @@ def hundred_cases(right: Mapping[str, float]) -> go.Figure:
 
 
 def positions(groups: Mapping[str, Sequence[tuple[float, str]]], here: float | None, title: str) -> go.Figure:
-    """Return a figure of marks on a logarithmic axis, one row for each group, without any order among groups.
+    """Return a figure of the budgets of known deployments as marks on a logarithmic axis.
 
-    groups : for each group the values with their texts. here : a value that a line through all rows marks; no line for
-        None, and for 0, which is not on the axis.
+    groups : by unit of protection and model of trust, a row each, in no order: the budgets, each with a text on its
+        deployment. here : the visitor's budget, as a line through all rows; no line for None, and for 0, which is not
+        on the axis. title : of the axis.
     """
     layout = style.layout(Axes(title, "Protected, model", log_x=True), legend_entries=0, height=45 * len(groups) + 110)
     ticks = {"tickmode": "array", "tickvals": list(range(len(groups))), "ticktext": list(groups)}

@@ -159,11 +159,12 @@ class LaplaceCounts:
 
 @lru_cache(64)
 def _intervals(response: RandomisedResponse, n: int, confidence: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the fewest and the most people with an answer, (n + 1,) each, that each number of reports of it allows.
+    """Return, for each number of reports y = 0..n of an answer, the ends of the confidence interval of the number t of
+    people who have it: the fewest and the most, (n + 1,) each.
 
-    If t people have it, the number of reports is y with a probability P(y | t), that of the sum of two binomial numbers
-    Bin(t, truth) and Bin(n - t, lie). Each t allows the y with the largest P(y | t) / max P(y | ·), as many as add up
-    to the confidence (Feldman, Cousins 1998).
+    Given t, the number of reports is the sum of two binomial numbers Bin(t, truth) and Bin(n - t, lie), and is y with a
+    probability P(y | t). Each t allows the y with the largest P(y | t) / max P(y | ·), as many as add up to the
+    confidence; the interval of a y has the t that allow it (Feldman, Cousins 1998).
     """
     rows = [np.convolve(_binomial(t, response.truth), _binomial(n - t, response.lie)) for t in range(n + 1)]
     chances = np.array(rows)  # P(y | t) at index [t, y]

@@ -360,7 +360,7 @@ def _epsilons(plan: Plan, delta: float) -> np.ndarray:
     """Return (T+1,) ε at δ after each step: for Gaussian noise exactly, from the μ spent so far; else by the tightest
     accountant. The ε of what was bought before the run is added."""
     start = accountants.total(plan.facts.released, "epsilon")
-    run_alone = replace(plan, facts=replace(plan.facts, released=()))
+    run_alone = replace(plan, facts=replace(plan.facts, released=()))  # `spent` counts them, `charged` does not
     if all(isinstance(event, events.Gaussian) for event in plan.events):
         return start + np.array([closed_forms.gdp_epsilon(mu, delta) for mu in run_alone.spent("mu").tolist()])
     steps = range(plan.iterations + 1)

@@ -202,11 +202,12 @@ def noise_part(player: Player, noise: float, rounds: int, geometry: Geometry) ->
 
 
 def optimal_shares(players: Sequence[Player], pure: bool = False) -> tuple[float, ...]:
-    """Return the players' shares of ρ that minimise Σ ln d/(τ T) with the largest step sizes that privacy allows
-    (section 10.3).
+    """Return the players' shares of the budget that minimise Σ ln d/(τ T) with the largest step sizes τ that privacy
+    allows (section 10.3).
 
-    They are proportional to (K osc²)^⅓ (ln d)^⅔; under pure ε, where the ranges of draws add up and not their squares,
-    to ln d osc.
+    With a share φ of ρ, to which the squared ranges of draws add up, τ is proportional to √(φ/K)/osc, so the shares are
+    proportional to (K osc²)^⅓ (ln d)^⅔. Under pure ε the ranges themselves add up.
+    pure : true for the shares of ε, which are proportional to ln d osc.
     """
     if pure:
         proportions = [p.log_vertices * p.oscillation for p in players]

@@ -164,6 +164,7 @@ class ApproximateDP(Budget):
         return min(float(counts @ ranges), by_divergences)
 
     def smallest_limit(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
+        """Return the smallest ε, at this δ, under which an outcome can have these probabilities on D and on D'."""
         return audit.least_epsilon(rate, false_rate, self.delta)
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:

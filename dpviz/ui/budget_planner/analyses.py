@@ -226,7 +226,7 @@ def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, wanted: float, q
     planned, percent = plan.planned(budget), short(100 * wanted)
     by_share = [p for p in planned if p.statistic.accepted_error is None]
     needed = [(p.statistic, p.rows_needed(wanted)) for p in by_share]
-    # A count, whose unit is "rows", cannot count more rows than there are.
+    # Statistics that need more rows than there are, and counts (their unit is "rows") that need at most all of them.
     too_few = [f"“{escape_name(s.name)}” {count:,}" for s, count in needed if count > plan.rows]
     counts = [f"“{escape_name(s.name)}” {count:,}" for s, count in needed if s.unit == "rows" and count <= plan.rows]
     accepted = zip(planned, plan.accepted_errors(wanted), strict=True)

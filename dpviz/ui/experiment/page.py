@@ -324,7 +324,7 @@ def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _S
     with st.sidebar:
         try:
             st.subheader(page.data_heading, anchor=False)
-            sidebar.source = source = page.problems.choose(panel, uploads, lead=LEADS - 1)  # the last column
+            sidebar.source = source = page.problems.choose(panel, uploads, lead=LEADS - 1)  # lead: the last column
             st.subheader("Privacy", anchor=False)
             budget = controls.budget(panel, default=page.currency, at_first=page.at_first)
             sidebar.delta = guarantee.delta(panel, budget)
@@ -346,8 +346,8 @@ def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _S
             )
             with st.expander("Repeats and seed"):
                 numbers = controls.replicates_and_seed(panel, public=not source.uploaded, at_first=page.at_first)
-            # A fact of a file is released without a seed: it stays in use when a fixed seed is made random again, and
-            # the noise of a fixed seed can be known.
+            # A fact of a file is released without a seed, whose noise could be known: the fact stays in use after a
+            # fixed seed of the runs was made random again.
             problem = page.problems.build(panel, source, budget, None if source.uploaded else numbers["seed"])
             if problem is not None:  # else a visitor's file is not ready
                 methods = ChosenMethods(labels, references, settings)

@@ -243,7 +243,8 @@ def _choose_categories(upload: File, used: Collection[str | None]) -> list[str]:
 def declare_ranges(upload: File, features: Sequence[str], with_target: bool = False) -> dict[str, tuple[float, float]]:
     """Draw a table in which the visitor types the range of each of `features`; return (lowest, highest) by column.
 
-    An end that is not typed is NaN. with_target : true if the first of `features` is the target.
+    An end that is not typed is NaN. A button fills in the ends from the data; those of them that the visitor has not
+    typed again are marked as not private. with_target : true if the first of `features` is the target.
     """
     subject = "the target and each feature" if with_target else "each feature"
     st.markdown(f"**Declared range of {subject}.** Values outside are clipped to it, so that the guarantee holds.")

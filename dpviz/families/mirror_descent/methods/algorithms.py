@@ -191,7 +191,8 @@ class VertexSampling(planning.GameAlgorithm[Game]):
             paying = tuple(player for player in planning.players(facts, set_draws) if player.oscillation > 0)
             batching: theory.Batching = "full_batch" if self.batching == "full" else "single_pass"
             optimum = theory.closed_form_optimum(paying, split, budget.about_rho(budget.amount), facts.n, batching)
-            # A quarter of T*, at which the bound's two terms are equal, or the T at which the bound is smallest.
+            # The bound is smallest at √3 T*, the `optimum.rounds`; in practice a quarter of T* is better. T* is where
+            # the two terms of the bound that depend on T are equal.
             best = optimum.practical_rounds if self.parameters == "practice" else round(optimum.rounds)
             best = min(max(2, best), facts.n)  # 2: the smallest T as a setting; a single pass has at most n rounds
             rounds = min(best, self.iterations)
