@@ -291,6 +291,7 @@ PARTS = (
 BOUND = "Bound on ‖∇F(w̄)‖ within r + R_w"
 ERRORS = 2.0  # half the width of a band, in standard errors
 FACTORS = (1 / 16, 1, 64)  # multiples of the present dimension that are drawn: in between, the noise is a power of it
+MORE_FACTORS = (*2.0 ** np.arange(-4, 6.01, 0.25),)  # where it is not
 
 
 AT_EPOCHS = {  # headings and captions of diagnostics at a few epochs
@@ -352,7 +353,9 @@ def noise_by_dimension(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: M
             continue
         facts = ValueFacts.of(plan.facts)
         noise = {}  # by dimension
-        for d in sorted({max(1, round(facts.d * factor)) for factor in FACTORS}):
+        # A concentration clip depends on d as well, so that the noise is no power of d.
+        factors = FACTORS if getattr(arm.algorithm, "concentration", None) is None else MORE_FACTORS
+        for d in sorted({max(1, round(facts.d * factor)) for factor in factors}):
             # Without the starting point, which has the present number of entries: plans do not need it.
             scales = _noise_scales(arm.algorithm.plan(replace(facts, d=d, start=()), plan.budget))
             noise[d] = float(np.sqrt((scales**2).mean()))

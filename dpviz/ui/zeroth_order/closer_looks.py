@@ -93,7 +93,8 @@ def _sums(panel: Panel, view: PlanView) -> None:
             st.subheader(f"Every way to add up {layout.length:,} steps", anchor=False)
             rows = []
             for name, (title, _) in figures.SUMS.items():
-                variance = theory.factorisation(name, layout.length).rms_error() ** 2  # (length,), sensitivity 1, μ = 1
+                factors = theory.factorisation(name, layout.length)
+                variance = (theory.noise_sensitivity(name, factors) * factors.row_norms) ** 2  # (length,)
                 rows.append({"Sums": title, "Mean variance": float(variance.mean()), "Largest": float(variance.max())})
             show_table(
                 rows, style=explain.format_numbers, alt="Of every way to add up: mean and largest variance of the noise"
