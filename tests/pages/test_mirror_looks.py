@@ -55,6 +55,9 @@ def test_what_accounting_saves_names_the_accountants_and_the_cost_of_the_papers_
     assert any("Bias" not in alt and "position in the single pass" in alt for alt in charts(app))
     assert len(bars["y"]) == 4 and "Single pass, T = 64, the paper's step τ = 0.082" in text(app)
     assert {"zCDP", "Gaussian DP"} <= lines(app, "ε spent after each round")
+    theorem = {"mirror_parameters": "Theorem 4.1, quadratic", "mirror_iterations": "1024"}
+    app = open_tab(open_problem(load, "matrix", **theorem), "Accounting")
+    assert "Single pass, T = 398, the paper's step" in text(app), "the rounds of the plan"
 
 
 def test_the_bias_follows_the_number_of_vertices(load: Load) -> None:

@@ -102,6 +102,13 @@ def test_noise_bound_and_runs_are_three_figures(load: Load) -> None:
     assert [title.split()[0] for title in titles] == ["Noise,", "Bound's", "Objective"]
     assert "T = 5,377" in text(app) and "no statement about noise" in text(app)
     assert "yours, a step, T = 16" in str(ratio) and "yours, T = 16" in str(term)
+    app.number_input(key="zeroth_travel").set_value(2.0).run()
+    moves = chart(app, "Noise of running sums over")
+    assert "yours, a step, T = 16: 0.718" in str(ratio) and "yours, a step, T = 16: 1.44" in str(moves)
+    app.number_input(key="zeroth_epoch_length").set_value(12).run()
+    variances = table(app, "Mean variance").set_index("Sums").loc["Binary tree, published noise"]
+    bits = [t.bit_count() for t in range(1, 13)]
+    assert variances.tolist() == pytest.approx([5 * np.mean(bits), 5 * max(bits)]), "⌈log₂ 12⌉ + 1 levels"
     choose(app, "data", "linear")
     assert texts.MEASURED_ELSEWHERE in text(app)
     choose(app, "data", "votes")

@@ -111,7 +111,7 @@ FIGURES: dict[str, Callable[[], Chart | go.Figure]] = {
     "rows needed": lambda: figures.rows_needed(TEN, 0.3)[0],
     "free privacy": lambda: figures.free_privacy(10, 1.0, 0.3, 0.5),
     "crossover": lambda: figures.crossover(64),
-    "ratio of noise": lambda: figures.noise_ratio(16, "optimal"),
+    "ratio of noise": lambda: figures.noise_ratio(16, (0.4, 1.0)),
     "long line": lambda: line_figure(
         [Line(np.arange(40_000), DRAWN.random(40_000), "a", ArmStyle("#0072B2", "solid"))], Axes("Step t", "Loss")
     ),

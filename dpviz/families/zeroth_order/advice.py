@@ -248,6 +248,15 @@ class Option:
         return step / self.mu, epoch / self.mu
 
 
+def noise_over_fresh(method: VarianceReduced, facts: ValueFacts) -> tuple[float, float]:
+    """Return the noise of a method's running sums over that of fresh estimates from the same rows: in the estimate of a
+    step, root mean square over the steps, and in the mean of an epoch's estimates."""
+    naive = method.as_naive()
+    step, epoch = method.epoch_noise(facts, method.layout(facts))
+    fresh_step, fresh_epoch = naive.epoch_noise(facts, naive.layout(facts))
+    return step / fresh_step, epoch / fresh_epoch
+
+
 @dataclass(frozen=True)
 class Advice:
     """Advice for one problem and budget.
@@ -322,10 +331,7 @@ class Advice:
         choice, method = self.choice, self.choice.method
         if not isinstance(method, VarianceReduced) or math.isinf(choice.mu):
             return ""
-        naive = method.as_naive()
-        step_noise, epoch_noise = method.epoch_noise(self.facts, method.layout(self.facts))
-        naive_step_noise, naive_epoch_noise = naive.epoch_noise(self.facts, naive.layout(self.facts))
-        step_ratio, epoch_ratio = step_noise / naive_step_noise, epoch_noise / naive_epoch_noise
+        step_ratio, epoch_ratio = noise_over_fresh(method, self.facts)
         sentence = (
             f"The noise of the advised sums is {short(step_ratio, 2)} times that of fresh estimates on the same rows "
             f"in a step, and {short(epoch_ratio, 2)} times in the mean of an epoch."

@@ -166,26 +166,26 @@ def free_privacy(d: int, lipschitz: float, accuracy: float, mu: float) -> Chart:
     )
 
 
-def crossover(length: int, sums: theory.Sums | None = None, follows: bool = False) -> Chart:
+def crossover(length: int, step_ratio: float | None = None) -> Chart:
     """Draw a ratio against the steps T of an epoch: the term of the bound that comes from noise, with running sums over
     that with estimates made afresh, on the same rows, in the same directions.
 
     Below 1 the bound favours running sums. It is no ratio of noise: the bound counts the errors of running sums twice.
 
-    length : T of the settings, at most 1,024, which is marked. sums : kind of running sums of the settings, for which
-        there is one mark; None if they have none: then each curve has a mark.
-    follows : True if batches follow the moves in the settings.
+    length : T of the settings, at most 1,024, which is marked. step_ratio : of the settings' running sums, their noise
+        in a step over that of fresh estimates, for which there is one mark; None without such sums: then each curve has
+        a mark.
     """
     grid = sorted({*LENGTHS, length})
     lines, marks = [], []
     for kind, name, following, arm_style in CURVES:
         ratios = _ratios_in_bound(kind, following, grid)
         lines.append(Line(np.array(grid), ratios, name, arm_style, value_in_label=False))
-        if sums is None:
+        if step_ratio is None:
             ratio = float(ratios[grid.index(length)])
             marks.append(Mark(length, ratio, f"{name}, T = {length}: {short(ratio)}", arm_style.color))
-    if sums is not None:
-        ratio = theory.crossover(sums, length, follows)
+    if step_ratio is not None:
+        ratio = 2 * math.sqrt(length) * step_ratio  # 2e over e/√T, with e the oracle's error from noise alone
         marks.append(Mark(length, ratio, f"yours, T = {length}: {short(ratio)}", style.PALETTE["second"]))
     figure = line_figure(
         lines,
@@ -208,7 +208,8 @@ def crossover(length: int, sums: theory.Sums | None = None, follows: bool = Fals
 
 def _ratios_in_bound(kind: complexity.Growing, follows: bool, lengths: Sequence[int]) -> np.ndarray:
     """Return (k,) for each of k lengths of an epoch the ratio of what noise contributes to the bound, with running sums
-    over fresh estimates: that of `theory.crossover`, for epochs of any length."""
+    over fresh estimates, 2e to e/√T with e the oracle's error from noise alone: 8 √(ν_T/T), or half of that if batches
+    follow the moves."""
     return (4 if follows else 8) * np.sqrt(complexity.mean_variances(kind, lengths) / np.array(lengths))
 
 
@@ -222,14 +223,14 @@ def favoured_from(kind: complexity.Growing, follows: bool) -> int:
     return lengths[last_not_favoured + 1]
 
 
-def noise_ratio(length: int, sums: theory.Sums | None = None, follows: bool = False) -> Chart:
+def noise_ratio(length: int, planned: tuple[float, float] | None = None) -> Chart:
     """Draw a ratio against the steps T of an epoch: the standard deviation of the noise of running sums over that of
-    estimates made afresh, on the same rows, in the same directions; exact.
+    estimates made afresh, on the same rows, in the same directions.
 
     Each kind of sums has a line for the mean of the estimates of an epoch, and a thin one for the estimate of a step.
 
-    length : T of the settings, which is marked. sums : kind of running sums of the settings; None if they have none,
-        then there is no mark. follows : True if batches follow the moves in the settings.
+    length : T of the settings, which is marked. planned : both ratios of the settings' running sums, of a step and of
+        an epoch's mean; None without such sums, then there is no mark.
     """
     grid = [T for T in sorted({*LENGTHS, length}) if T <= LONGEST]
     lines, marks = [], []
@@ -237,9 +238,8 @@ def noise_ratio(length: int, sums: theory.Sums | None = None, follows: bool = Fa
         step, mean = np.array([theory.noise_ratios(kind, T, following) for T in grid]).T
         lines.append(Line(np.array(grid), mean, name, arm_style, value_in_label=False))
         lines.append(Line(np.array(grid), step, f"{name}, a step", arm_style, width=1.0, group=name, legend=False))
-    if sums is not None:
-        ratios = theory.noise_ratios(sums, length, follows)
-        for estimate, ratio in zip(("a step", "an epoch's mean"), ratios, strict=True):
+    if planned is not None:
+        for estimate, ratio in zip(("a step", "an epoch's mean"), planned, strict=True):
             text = f"yours, {estimate}, T = {length}: {short(ratio)}"
             marks.append(Mark(length, ratio, text, style.PALETTE["second"]))
     figure = line_figure(
@@ -255,8 +255,8 @@ def noise_ratio(length: int, sums: theory.Sums | None = None, follows: bool = Fa
         figure,
         "How much noise do running sums save?",
         "Noise of running sums over that of fresh estimates, against the steps of an epoch",
-        "Exact, at equal rows and directions, for moves of r/T: noise in the estimate of a step, and in the mean "
-        "of an epoch's estimates. Below 1 running sums have less of it.",
+        "Noise in the estimate of a step, and in the mean of an epoch's estimates, at equal rows and directions; lines "
+        "for moves of r/T and equal sensitivities, yours as planned. Below 1 running sums have less of it.",
     )
 
 
@@ -291,6 +291,7 @@ PARTS = (
 BOUND = "Bound on ‖∇F(w̄)‖ within r + R_w"
 ERRORS = 2.0  # half the width of a band, in standard errors
 FACTORS = (1 / 16, 1, 64)  # multiples of the present dimension that are drawn: in between, the noise is a power of it
+MORE_FACTORS = (*2.0 ** np.arange(-4, 6.01, 0.25),)  # where it is not
 
 
 AT_EPOCHS = {  # headings and captions of diagnostics at a few epochs
@@ -352,7 +353,9 @@ def noise_by_dimension(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: M
             continue
         facts = ValueFacts.of(plan.facts)
         noise = {}  # by dimension
-        for d in sorted({max(1, round(facts.d * factor)) for factor in FACTORS}):
+        # A concentration clip depends on d as well, so that the noise is no power of d.
+        factors = FACTORS if getattr(arm.algorithm, "concentration", None) is None else MORE_FACTORS
+        for d in sorted({max(1, round(facts.d * factor)) for factor in factors}):
             # Without the starting point, which has the present number of entries: plans do not need it.
             scales = _noise_scales(arm.algorithm.plan(replace(facts, d=d, start=()), plan.budget))
             noise[d] = float(np.sqrt((scales**2).mean()))

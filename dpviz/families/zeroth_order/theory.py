@@ -453,16 +453,6 @@ def _best_of_grid(bound: np.ndarray, T: np.ndarray, K: np.ndarray, first: np.nda
     )
 
 
-def crossover(sums: Sums, length: int, follows: bool = False) -> float:
-    """Return the ratio of what noise contributes to the two bounds: 2e with running sums to e/√T with the naive oracle,
-    where e is the oracle's error from noise alone.
-
-    It is 2 √T times the ratio of noise in a step of `noise_ratios`: 8 √(ν_T/T) with ν_T = `mean_variance`, or half of
-    that if batches follow the moves. Below 1 the bound favours running sums.
-    """
-    return (4 if follows else 8) * math.sqrt(mean_variance(sums, length) / length)
-
-
 # ------------------------------------------------------------------------------------------------------ data complexity
 
 

@@ -469,9 +469,15 @@ def facts_of(view: PlanView) -> GameFacts:
 
 
 def sampling(view: PlanView) -> VertexSampling:
-    """Return the page's vertex sampling, for figures about it: the first one, or else one with default settings."""
-    methods = (arm.algorithm for arm in view.experiment.arms if isinstance(arm.algorithm, VertexSampling))
-    return next(methods, VertexSampling())
+    """Return the page's vertex sampling, for figures about it, with the rounds and draws of its plan: the first one, or
+    else one with default settings."""
+    arms = view.experiment.arms
+    methods = {arm.label: arm.algorithm for arm in arms if isinstance(arm.algorithm, VertexSampling)}
+    label, method = next(iter(methods.items()), ("", VertexSampling()))
+    if method.parameters == "own" or label not in view.plans:
+        return method
+    planned = {name: int(view.plans[label].resolved[name]) for name in ("rounds", "draws", "draws_y")}
+    return method.replaced(iterations=planned.pop("rounds"), parameters="own", **planned)
 
 
 def _dimension(panel: Panel, view: PlanView) -> None:

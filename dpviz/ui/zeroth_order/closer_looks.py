@@ -6,7 +6,13 @@ from collections.abc import Callable
 import streamlit as st
 
 from dpviz.families.zeroth_order import figures, texts, theory
-from dpviz.families.zeroth_order.advice import Forecast, bound_constants, has_sums, running_sums_method
+from dpviz.families.zeroth_order.advice import (
+    Forecast,
+    bound_constants,
+    has_sums,
+    noise_over_fresh,
+    running_sums_method,
+)
 from dpviz.numbers import rounded_up, short, short_up
 from dpviz.specification import Control
 from dpviz.ui import charts, explain
@@ -76,11 +82,12 @@ def _sums(panel: Panel, view: PlanView) -> None:
         layout = method.layout(forecast.facts)
         st.markdown(texts.TREE)
         _tree(panel, view, layout.length)
-        sums = method.sums if has_sums(view.experiment) else None  # None: without such sums, no mark says "yours"
-        settings = layout.length, sums, method.follow_moves
+        step_ratio, epoch_ratio = noise_over_fresh(method, forecast.facts)
+        own = has_sums(view.experiment)  # without such sums, no mark says "yours"
+        planned = (step_ratio, epoch_ratio) if own else None
         charts.show_side_by_side(
-            (figures.noise_ratio(*settings), panel.key("chart_noise_ratio")),
-            (figures.crossover(*settings), panel.key("chart_crossover")),
+            (figures.noise_ratio(layout.length, planned), panel.key("chart_noise_ratio")),
+            (figures.crossover(layout.length, step_ratio if own else None), panel.key("chart_crossover")),
         )
         left, right = st.columns(2, gap="medium")
         with left:
@@ -93,7 +100,8 @@ def _sums(panel: Panel, view: PlanView) -> None:
             st.subheader(f"Every way to add up {layout.length:,} steps", anchor=False)
             rows = []
             for name, (title, _) in figures.SUMS.items():
-                variance = theory.factorisation(name, layout.length).rms_error() ** 2  # (length,), sensitivity 1, μ = 1
+                factors = theory.factorisation(name, layout.length)
+                variance = (theory.noise_sensitivity(name, factors) * factors.row_norms) ** 2  # (length,)
                 rows.append({"Sums": title, "Mean variance": float(variance.mean()), "Largest": float(variance.max())})
             show_table(
                 rows, style=explain.format_numbers, alt="Of every way to add up: mean and largest variance of the noise"
