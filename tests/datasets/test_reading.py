@@ -132,6 +132,13 @@ def test_numbers_that_can_be_read_in_two_ways_are_asked_about(separator: str, ma
     assert large[0] == 1100 and small[0] == 1.1 and np.allclose(large, 1000 * small)
 
 
+def test_a_row_that_makes_the_comma_the_separator_is_asked_about() -> None:
+    rows = ["0,5;1,5;yes"] * N
+    assert detect_reading("\n".join(rows).encode(), "t.csv").reading.separator == ";"
+    rows[7] = "a, b"
+    assert "separator" in detect_reading("\n".join(rows).encode(), "t.csv").questions[0]
+
+
 def test_one_number_that_can_be_read_in_one_way_decides_for_those_that_cannot() -> None:
     cells = ["1,234"] * (N - 2) + ["12,5", "0,25"]
     assert proposed(csv(";", cells))["a"][0] == 1.234

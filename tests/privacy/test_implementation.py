@@ -5,7 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from dpviz import families
+from dpviz.audits.audit import Audit
 from dpviz.privacy.batches import Batch, Replicates
+from dpviz.privacy.budgets import PureDP
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.matrix_factorisation import binary_tree
@@ -119,6 +122,12 @@ def test_what_comes_later_numbers_no_earlier_test() -> None:
 
     for few, more in zip(numbered(2), numbered(3), strict=True):
         assert len(more) > len(few) > 0 and more[: len(few)] == few
+
+
+def test_lost_digits_of_a_query_that_hardly_costs_anything_are_no_fault() -> None:
+    case = families.audits()["accelerated"][0]
+    verdict = Audit(case, PureDP(epsilon=1e-9), runs=200, seed=5).run()
+    assert verdict.implementation is not None and not verdict.faulty
 
 
 def test_what_was_found_is_said_in_words() -> None:

@@ -64,7 +64,9 @@ def detect(data: bytes, given: Reading | None = None) -> Detected:
         odd_count = sum(character == "\ufffd" or (character < " " and character not in "\t\r\n") for character in start)
         if 10 * odd_count > len(start):  # over a tenth is control characters or no UTF-8: it is no text
             raise unreadable()
-    reading, questions = _detect_ends(data, given or _detect_lines(data), is_given=given is not None)
+    reading, questions = (given, []) if given is not None else _detect_lines(data)
+    reading, more_questions = _detect_ends(data, reading, is_given=given is not None)
+    questions += more_questions
     if given is None:
         reading, more_questions = _detect_marks(data, reading)
         questions += more_questions
@@ -102,10 +104,11 @@ def detect(data: bytes, given: Reading | None = None) -> Detected:
     return Detected(reading, tuple(questions), names, previews, ids)
 
 
-def _detect_lines(data: bytes) -> Reading:
+def _detect_lines(data: bytes) -> tuple[Reading, list[str]]:
     """Detect the end of lines, the number of lines at the top that are no rows, and the separator of cells.
 
-    Where line feeds are rare compared to carriage returns, lines end in the latter, as on old Macs.
+    Returns the reading with them, and questions to the user. Where line feeds are rare compared to carriage returns,
+    lines end in the latter, as on old Macs.
     """
     end_in_returns = 10 * data.count(b"\n") < data.count(b"\r")
     lines = lines_of(data, end_in_returns=end_in_returns)
@@ -114,7 +117,8 @@ def _detect_lines(data: bytes) -> Reading:
     first_lines = lines[len(lines_above) : len(lines_above) + _SEPARATOR_LINES]
     texts = [first_lines.text(row) for row in range(len(first_lines))]
     row_unit: Literal["returns", "lines"] = "returns" if end_in_returns else "lines"
-    return Reading(separator=declared_separator or _detect_separator(texts), rows=row_unit, above=len(lines_above))
+    separator, question = (declared_separator, "") if declared_separator else _detect_separator(texts)
+    return Reading(separator=separator, rows=row_unit, above=len(lines_above)), [question] if question else []
 
 
 def _detect_ends(data: bytes, reading: Reading, is_given: bool) -> tuple[Reading, list[str]]:
@@ -150,8 +154,9 @@ def _detect_ends(data: bytes, reading: Reading, is_given: bool) -> tuple[Reading
     return by_line, []
 
 
-def _detect_separator(texts: Sequence[str]) -> str:
-    """Return the separator that cuts most of the first rows, given as texts, and cuts them most evenly.
+def _detect_separator(texts: Sequence[str]) -> tuple[str, str]:
+    """Return the separator that cuts most of the first rows, given as texts, and cuts them most evenly; and a question
+    to the user, "" unless it is a comma that a single row may have put before another separator.
 
     Of equals, the comma comes last, since it may be a decimal mark; of the rest, the one that makes more columns wins.
     """
@@ -167,7 +172,14 @@ def _detect_separator(texts: Sequence[str]) -> str:
         even_rows = max(map(cut_widths.count, cut_widths), default=0)  # rows of the most frequent width
         first_width = widths[0] if widths else 0
         scores[separator] = (len(cut_widths), even_rows, separator != ",", first_width)
-    return max(scores, key=scores.__getitem__)
+    best = max(scores, key=scores.__getitem__)
+    least_cut = max(scores[best][0] - 1, 2)
+    is_near_tie = best == "," and any(
+        even_rows >= least_cut and first_width > 1
+        for separator, (_, even_rows, _, first_width) in scores.items()
+        if separator != ","
+    )
+    return best, "Is the comma the separator? Another mark cuts nearly all rows, too." if is_near_tie else ""
 
 
 def _first_rows(rows: TextRows, separator: str) -> list[list[str]]:

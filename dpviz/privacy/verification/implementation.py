@@ -430,15 +430,10 @@ class ReleaseTests:
     def _count_zeros(self, release_number: int, release: Release, units: np.ndarray) -> None:
         """Count the draws of a release that are 0 up to rounding, and add to the number of them that is expected.
 
-        The density of a draw is at most 1/2, so it is within `grid` of 0 with a probability of at most `grid`, which is
-        a multiple of the spacing of floating-point numbers around the values, in scales of the noise.
+        The density of a draw is at most 1/2, so it is within `grid` of 0 with a probability of at most `grid`, the
+        rounding error of the draws.
         """
-        scale = declared_scale(release)
-        assert scale is not None
-        size = np.maximum(np.abs(release.value), np.abs(release.output)).reshape(len(scale), -1).max(axis=1, initial=0)
-        with np.errstate(divide="ignore"):
-            # 8 spacings: the noisy value and its difference from the exact one are rounded, and there is room for more.
-            grid = np.maximum(_TIED, np.where(scale > 0, 8 * np.spacing(size) / scale, 0.0))[:, None]
+        grid = np.maximum(_TIED, _rounding_of_draws(release))[:, None]
         count, expected = self._zeros.get(release_number, (0, 0.0))
         is_drawn = ~np.isnan(units)
         self._zeros[release_number] = (
@@ -638,7 +633,9 @@ class ReleaseTests:
             if first_units is None or second_units is None or first_units.shape != second_units.shape:
                 relative_change = self._relative_change_of_choices(first, second)
             else:
-                difference = first_units - second_units
+                # Without what rounding explains, which is much for a release that hardly costs anything.
+                rounding = 2 * _rounding_of_draws(first)[:, None]
+                difference = np.maximum(np.abs(first_units - second_units) - rounding, 0.0)  # nan stays nan
                 values, others = (release.value.reshape(len(difference), -1) for release in (first, second))
                 tolerance = ROUNDING * np.abs(values).max(initial=0.0)
                 is_near = np.isclose(values, others, rtol=ROUNDING, atol=tolerance).all(axis=1, keepdims=True)
@@ -648,7 +645,7 @@ class ReleaseTests:
                 # A scale is the declared sensitivity divided by `charged_parameter`, so draws may differ by that: ε
                 # in L1, μ in L2.
                 if law_of(first) == "laplace":
-                    relative_change = np.abs(difference).sum(axis=1) / first.charged_parameter
+                    relative_change = difference.sum(axis=1) / first.charged_parameter
                 else:
                     square = (difference**2).sum(axis=1) / first.charged_parameter**2
                     if isinstance(first, SumRelease):
@@ -657,7 +654,7 @@ class ReleaseTests:
                         square = total
                     relative_change = np.sqrt(square)
             largest = float(np.max(relative_change, initial=0.0))
-            if largest > 1 + ROUNDING * 100:  # the draws, differences of two large numbers, have lost digits
+            if largest > 1 + ROUNDING * 100:
                 self._record_fault("sensitivity", release_number, size=largest)
 
     @staticmethod
@@ -675,6 +672,17 @@ class ReleaseTests:
             moved = np.ptp(difference, axis=-1).reshape(len(difference), -1).max(axis=1)  # in the norm "range"
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(moved > 0, moved / change, 0.0)
+
+
+def _rounding_of_draws(release: Release) -> np.ndarray:
+    """Return the largest rounding error of the draws of a release, in scales of the noise, (R',): a multiple of the
+    spacing of floating-point numbers around the values."""
+    scale = declared_scale(release)
+    assert scale is not None
+    size = np.maximum(np.abs(release.value), np.abs(release.output)).reshape(len(scale), -1).max(axis=1, initial=0)
+    with np.errstate(divide="ignore"):
+        # 8 spacings: the noisy value and its difference from the exact one are rounded, and there is room for more.
+        return np.where(scale > 0, 8 * np.spacing(size) / scale, 0.0)
 
 
 def _of_all_runs(chunks: Sequence[tuple[int, np.ndarray]], runs: int, missing: float) -> np.ndarray:
