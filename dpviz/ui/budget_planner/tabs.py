@@ -535,7 +535,7 @@ def savings(means: NoisyMeans, budget: Budget, delta: float) -> Charts:
         f"The same noise at δ = {short_up(delta)}",
         "One bar per way to count: the smallest ε that it proves for the same noise",
         "Each bar is an upper bound; the lowest one holds. “No credit for sampling” counts as if all could see "
-        f"who is in the batch. {too_long}{GRID} The CSV is computed on a finer grid.",
+        f"who is in the batch. {too_long}{GRID} The CSV has a finer grid where memory and time allow.",
         to_download=partial(_finer_bars, means, scale, delta),
     )
     _means_in_python(
