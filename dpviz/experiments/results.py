@@ -24,7 +24,7 @@ from dpviz.later import pd
 from dpviz.numbers import short, short_up
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
-from dpviz.privacy.accounting.rounding import MOST_GROUPS, rounded_up
+from dpviz.privacy.accounting.rounding import rounded_up
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import Event, Repeat
 from dpviz.problems.base import Condition
@@ -477,7 +477,7 @@ def composed_cost(
     for plan, repeats in runs:
         counts.update({event: repeats * count for event, count in Counter(plan.statement.events).items()})
     max_repeats = max(repeats for _, repeats in runs)
-    counted = list(counts.items()) if len(counts) <= MOST_GROUPS else rounded_up(counts.items())
+    counted = list(counts.items()) if len(counts) <= accountants.MOST_ADDED else rounded_up(counts.items())
     events = tuple(Repeat(event, count) for event, count in counted)
     # The plans depend on the releases before the runs: only basic composition holds, so that ε adds up.
     earlier_cost = accountants.total(earlier, "epsilon")

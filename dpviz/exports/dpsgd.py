@@ -88,6 +88,8 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
     settings: dict[str, float] = {}
     for name, pattern in _SETTINGS.items():
         match = pattern.search(text)
+        if len({other[1] for other in pattern.finditer(text)}) > 1:
+            raise UserError(f"The text has several numbers for {name}: give one training.", title="Which one counts?")
         if match and not re.fullmatch(_AMBIGUOUS.get(name, ""), match[1]):
             settings[name] = float(re.sub("[_,]", "", match[1]))
     if (match := _COMPOSED.search(text)) and not re.fullmatch(_AMBIGUOUS["steps"], match[1]):
@@ -112,6 +114,15 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
     missing = [words for words, value in needed.items() if not value]
     if missing:
         raise UserError(f"The text lacks {', '.join(missing)}.", title="Settings are missing")
+    microbatches = re.search(r"num_microbatches\s*[=:]\s*([0-9]+(?:_[0-9]+)*)", text)
+    if microbatches and int(microbatches[1]) < round(rate * n):  # a row may turn the whole mean of its microbatch
+        raise UserError(
+            "Microbatches of several rows double the sensitivity. Give half the noise multiplier, and leave out "
+            "num_microbatches.",
+            title="Microbatches",
+        )
+    if re.search(r"poisson_sampling\s*=\s*False", text):
+        raise UserError("Without Poisson batches, no cost of them holds here.", title="Not Poisson batches")
     clip = settings.get("clip", 1.0)
     means = NoisyMeans(sampling="poisson", noise="gaussian", rows=n, iterations=steps, batch_fraction=rate, clip=clip)
     return means, settings["noise_multiplier"] * means.sensitivity  # clip/batch size, by which `to_dpsgd` divides

@@ -15,7 +15,7 @@ class Implied:
     """The number that a bare guarantee implies in another currency, for every algorithm that has it.
 
     value : the number, an upper bound; None if no number follows.
-    exact : True if the number of the guarantee can be computed back from this one, so that nothing is lost.
+    exact : True if the number of the guarantee can be computed back from this one.
     why : a sentence for the screen that gives the reason if no number follows; else empty.
     """
 
@@ -44,7 +44,7 @@ def implied(budget: Budget, delta: float, order: float = 8.0) -> dict[str, Impli
     """
     values = convert(budget, delta)
     values["renyi"] = budget.to_renyi(order)
-    exact_names = budget.equivalent_readings(delta, order)  # of the numbers from which the whole guarantee follows back
+    exact_names = budget.equivalent_readings(delta, order)
     return {
         name: Implied(None, why=_NOTHING[name]) if value is None else Implied(value, exact=name in exact_names)
         for name, value in values.items()

@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.pages.planner import SPLIT, planner, printed
-from tests.pages.reading import Load, bars, metrics, words
+from tests.pages.reading import Load, bars, metrics, said, words
 
 SHARE = "share of the total"
 
@@ -70,6 +70,15 @@ def test_own_guarantees_are_paid_first_each_in_its_currency(load: Load, capsys: 
     assert list(bars(app, "Share of the budget")) == ["Open"]
     assert metrics(app)["ρ (zCDP)"] == "≤ 0.1" and metrics(app)["Pure ε"] == "—"
     assert "Partner None" in printed(app, capsys)
+
+
+@pytest.mark.parametrize(("rho", "is_enough"), [(0.08, True), (0.07, False)])
+def test_guarantees_of_their_own_that_exceed_the_total_are_named(load: Load, rho: float, is_enough: bool) -> None:
+    """Without an analysis that gets a share, nothing said so: ρ = 0.06 and μ = 0.2 are ρ = 0.08."""
+    guarantees = {"ρ-zCDP": 0.06, "μ-GDP": 0.2}
+    table = [row(name, "Gaussian", guarantee=name, amount=amount) for name, amount in guarantees.items()]
+    app = split(load, table, currency="ρ-zCDP", rho=str(rho))
+    assert metrics(app)["ρ (zCDP)"] == "≤ 0.08" and is_enough != (f"more than ρ = {rho}" in said(app))
 
 
 def test_analyses_of_disjoint_rows_share_nothing(load: Load) -> None:

@@ -188,6 +188,14 @@ def test_the_smallest_budget_meets_the_error_and_a_smaller_one_does_not(
     assert mark["x"] == pytest.approx([amount], rel=1e-6) and mark["y"] == pytest.approx([target], rel=1e-6)
 
 
+def test_the_lines_for_the_smallest_budget_have_the_delta_of_the_page(
+    load: Load, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = planner(load, ACCURACY, error_currency="(ε, δ)", delta_reading="1e-9")
+    shown = metrics(app)["Smallest budget"]
+    assert shown.endswith("δ = 10⁻⁹") and printed(app, capsys) == shown
+
+
 @pytest.mark.parametrize(("title", "bound", "target", "settings"), BOUNDS, ids=["nesterov", "descent", "game", "large"])
 def test_each_lever_halves_the_bound(
     load: Load, title: str, bound: ErrorBound, target: float, settings: dict[str, str]

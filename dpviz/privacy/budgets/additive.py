@@ -5,8 +5,8 @@ Gaussian noise that costs an amount, `about_rho` an estimate for other noise;
 `total_epsilon` and `total_rho` are a Σ ε and a Σ ε²/2 of Laplace releases that surely meet the budget; `tradeoff` is
 f(α) of the best test, `smallest_limit` the smallest limit that allows an event's probabilities on neighbouring data,
 `doubt` 1 - advantage without cancellation; `to_…` is what every algorithm with the guarantee has in another currency,
-`equivalent_readings` the names of those of these numbers from which the guarantee follows back, `limit_at` the ε that a
-run may spend at δ; `per_row` is the budget that, met for one row, meets this one for all k rows of a person.
+`equivalent_readings` the names of those of these numbers from which `limit` follows, `limit_at` the ε that a run may
+spend at δ; `per_row` is the budget that, met for one row, meets this one for all k rows of a person.
 """
 
 import math

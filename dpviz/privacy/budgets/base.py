@@ -283,7 +283,7 @@ class Budget(Displayed, Specification):
         return None
 
     def equivalent_readings(self, delta: float, order: float) -> frozenset[str]:
-        """Return the names in `conversions.READINGS` whose number, at this δ and order, implies the whole guarantee."""
+        """Return the names in `conversions.READINGS` from whose number, at this δ and order, `limit` follows."""
         return frozenset()
 
     def own_delta(self, delta: float) -> float:

@@ -7,8 +7,8 @@ use up; `additive` is a budget in ρ or μ that implies this one; `gaussian_rho`
 an amount; `total_epsilon` and `total_rho` are a Σ ε and a Σ ε²/2 of Laplace releases that surely meet the budget;
 `tradeoff` is f(α) of the best test, `smallest_limit` the smallest limit that allows an event's probabilities on
 neighbouring data, `doubt` 1 - advantage without cancellation; `equivalent_readings` names the numbers in other
-currencies from which the guarantee follows back, `own_delta` is the δ at which a run's ε is computed, `limit_at` the ε
-that it may spend at δ.
+currencies from which `limit` follows, `own_delta` is the δ at which a run's ε is computed, `limit_at` the ε that it may
+spend at δ.
 """
 
 import math

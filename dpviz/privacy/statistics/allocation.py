@@ -100,7 +100,8 @@ class Share:
 def split(budget: Budget, analyses: Sequence[Analysis], rule: Rule = "optimal") -> tuple[Share, ...]:
     """Return the share of each analysis, in order, so that all together meet the budget.
 
-    Analyses with a guarantee of their own are paid first; the others share what remains by `rule`:
+    If every analysis has a guarantee of its own, there is nothing to split, and all together may exceed the budget.
+    Otherwise those with a guarantee of their own are paid first; the others share what remains by `rule`:
 
     - "optimal" minimises Σ weight × variance of the noise. Among analyses of one mechanism with weights w_i and
       sensitivities Δ_i, ε_i ∝ (w_i Δ_i²)^⅓, and ρ_i or μ_i² ∝ √(w_i) Δ_i (THEORY.md, section 8).

@@ -216,12 +216,15 @@ def _show_smallest(bound: ErrorBound, target: float, currency: type[Budget], del
         f"Bound on the {bound.error_title}, at the best number of steps. It holds for the worst data; real errors "
         "are usually smaller.",
     )
+    arguments = f"bound, {target!r}, {currency.__name__}"
+    if "delta" in currency.model_fields:
+        arguments += f", delta={delta!r}"
     planner_view.in_python(
         f"from dpviz.experiments.accuracy import required_budget\n"
         f"from {type(bound).__module__} import {type(bound).__name__}\n"
         f"from dpviz.privacy.budgets import {currency.__name__}\n\n"
         f"bound = {bound.to_python()}\n"
-        f"print(required_budget(bound, {target!r}, {currency.__name__}).budget.describe())"
+        f"print(required_budget({arguments}).budget.describe())"
     )
     return figures
 

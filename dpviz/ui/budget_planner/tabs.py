@@ -81,6 +81,8 @@ def split(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tupl
     total = allocation.joint_guarantee(shares, delta)
     st.markdown(f"**All together** ({budget.describe()} was given):")
     planner_view.show_cost(total)
+    if all(share.fraction is None for share in shares) and budget.spent(total.events) > budget.limit * (1 + 1e-9):
+        st.warning(f"These guarantees together are more than {budget.describe()}, as far as is proven.")
     percents = planner_view.by_name(
         (share.analysis.name, None if share.fraction is None else 100 * share.fraction) for share in shares
     )
@@ -535,7 +537,7 @@ def savings(means: NoisyMeans, budget: Budget, delta: float) -> Charts:
         f"The same noise at δ = {short_up(delta)}",
         "One bar per way to count: the smallest ε that it proves for the same noise",
         "Each bar is an upper bound; the lowest one holds. “No credit for sampling” counts as if all could see "
-        f"who is in the batch. {too_long}{GRID} The CSV is computed on a finer grid.",
+        f"who is in the batch. {too_long}{GRID} The CSV has a finer grid where memory and time allow.",
         to_download=partial(_finer_bars, means, scale, delta),
     )
     _means_in_python(
