@@ -400,12 +400,13 @@ def _run_sweep(
 ) -> SweepResult:
     """Run a sweep, show its progress, and return the results."""
     result = None
+    line_at: dict[int, str] = {}  # by number of finished points, for a log: the first text, so that each has one line
 
     def on_step(step: SweepStep) -> None:
         points = f"{step.result.finished} of {step.result.points} points"
         remaining = progress.time_left(step.progress, step.restored)
         text = f"{points}, {remaining}" if remaining else points
-        progress.update(step.progress, text, points)
+        progress.update(step.progress, text, line_at.setdefault(step.result.finished, text))
 
     try:
         for step in sweep.stream(tables, backend.executor, stopping, on_step):

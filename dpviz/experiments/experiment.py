@@ -485,9 +485,12 @@ def recorded_iterations(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
 
     They follow from the plan alone, so that every run records the same ones. A record reads all rows of the data once.
     So that records take no longer than the steps, their number is about that of the passes over the data by all steps
-    together, between LEAST_RECORDS and RECORDS.
+    together, between LEAST_RECORDS and RECORDS. Of requested iterations beyond RECORDS - LEAST_RECORDS, that many are
+    recorded, evenly spread.
     """
     requested = np.empty(0, dtype=int) if plan.record_at is None else plan.record_at
+    if len(requested) > RECORDS - LEAST_RECORDS:
+        requested = requested[np.linspace(0, len(requested) - 1, RECORDS - LEAST_RECORDS).round().astype(int)]
     passes = int(plan.rows.sum() / plan.facts.n)
     n_regular = max(LEAST_RECORDS, min(RECORDS, 1 + passes) - len(requested))  # records besides the requested ones
     grid = np.union1d(recording_grid(plan.iterations, n_regular), requested)

@@ -70,7 +70,8 @@ class Plan(Displayed):
     schedule : by name, (T,) numbers that only the method and its family read, such as step sizes.
     worst_case : (T+1,) the largest amount that a filter can have been charged after each iteration, in the filter's
         currency (ε, ρ, μ), without the releases before the run. None: its cap from the first iteration on.
-    record_at : (k,) ascending iterations that are recorded in any case, such as the ends of epochs.
+    record_at : (k,) ascending iterations that are recorded besides the usual ones, such as the ends of epochs; 40 of
+        them, if there are more.
     resolved : the values of settings that were left to be chosen by theory.
     notes : warnings in plain words.
     stops : True if a replicate may end before the last iteration, so that `events` are an upper bound of its charges.

@@ -23,7 +23,7 @@ from dpviz.problems.model import Model
 CAPACITY = 2_000  # largest number of records of an arm
 PATH = 40_000  # number of entries of the largest output whose path is kept
 CLOUD = 100_000  # largest number of coordinates in the cloud of an arm: 250 records × 200 replicates × 2
-RECORDS, LEAST_RECORDS = 60, 20  # largest and smallest number of recorded iterations of a run, approximately
+RECORDS, LEAST_RECORDS = 60, 20  # largest and (approximately) smallest number of recorded iterations of a run
 FARTHEST = 3e38  # largest coordinate of a point, just below the largest float32
 RUNNING: Status = "running"
 

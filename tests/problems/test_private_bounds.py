@@ -10,6 +10,7 @@ import pytest
 import dpviz
 from dpviz.datasets import own_table
 from dpviz.datasets.uploads import limits
+from dpviz.exports.export import to_csv
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.releases import Query
 from dpviz.problems import private_bounds as module
@@ -81,7 +82,10 @@ def test_what_was_bought_is_part_of_every_guarantee_and_a_model_says_so(tmp_path
         experiment = dpviz.Experiment(dpviz.LogisticRegression(data=data), dpviz.Nesterov(iterations=3), epsilon=2)
         (plan,) = dpviz.Experiment.from_json(experiment.to_json()).plans().values()
         assert plan.spent("epsilon")[[0, -1]].tolist() == pytest.approx([1.5, 2])
-        assert "1.5" in experiment.run().model("DP-NAG").guarantee and "1 + 0.5" in repr(data)
+        trace = experiment.run()
+        assert "1.5" in trace.model("DP-NAG").guarantee and "1 + 0.5" in repr(data)
+        header = to_csv(trace, experiment, experiment.plans()).split("one whole run of DP-NAG: epsilon = ")[1]
+        assert 1.5 < float(header.split()[0]) <= 2
         with pytest.raises(dpviz.UserError):
             experiment.replaced(budget=dpviz.PureDP(epsilon=1.5)).plans()
 
