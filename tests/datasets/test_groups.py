@@ -209,7 +209,7 @@ MISTAKES = {
     ),
     "shares above one without other": ({"shares": [0.9, 0.9, 0.9]}, "These groups cannot be used", "sum to 1"),
     "no share is a number": ({"shares": [np.nan, 0.3, 0.2]}, "These groups cannot be used", "between"),
-    "no range": ({"bounds": {"age": (0, 1)}}, "Column 'income' needs a range", "below the highest"),
+    "no range": ({"bounds": {"age": (0, 1)}}, "Column 'income' needs a range", "without looking"),
     "one group in two spellings": ({"groups": ["1", "1.0"]}, "These groups cannot be used", "the same"),
 }
 

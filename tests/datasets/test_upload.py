@@ -67,7 +67,7 @@ BAD_CHOICES = {
     "unknown target": (frame(), {"target": "height"}, "The file has no column 'height'", "again"),
     "feature twice": (frame(), {"features": ["age", "age"]}, "A feature is chosen twice", "once"),
     "target as feature": (frame(), {"target": "age"}, "Column 'age' is both target and feature", "Take it out"),
-    "no range": (frame(), {"bounds": {"age": (0, 120)}}, "Column 'income' needs a range", "below the highest"),
+    "no range": (frame(), {"bounds": {"age": (0, 120)}}, "Column 'income' needs a range", "without looking"),
     "range upside down": (
         frame(),
         {"bounds": BOUNDS | {"age": (9, 3)}},

@@ -190,10 +190,12 @@ def check_choice(
 
 def no_range(name: str, bounds: tuple[float, float]) -> UserError:
     """Return the error for a column without a usable range: `MissingInput` while its declaration is unfinished."""
-    error_class = MissingInput if any(map(math.isnan, bounds)) else UserError  # NaN: as UNDECLARED, or a half of it
-    return error_class(
+    title = f"Column {quote_name(name)} needs a range"
+    declare = "Declare what is known of it without looking at the file."
+    if any(map(math.isnan, bounds)):  # as in UNDECLARED, or a half of it
+        return MissingInput(declare, title=title)
+    return UserError(
         f"The lowest value must be below the highest by {short(1 / MAX_BOUND)} at least, and both between "
-        f"{short(-MAX_BOUND)} and {short(MAX_BOUND)}. "
-        "Declare what is known of this column without looking at the file.",
-        title=f"Column {quote_name(name)} needs a range",
+        f"{short(-MAX_BOUND)} and {short(MAX_BOUND)}. {declare}",
+        title=title,
     )
