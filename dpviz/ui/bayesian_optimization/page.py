@@ -246,17 +246,11 @@ class TuningPage(FamilyPage):
         """Return the final loss of the best method; its sentence names the trainings of a run of every method, and the
         simpler searches that end about as low as DP-GIBO, or lower.
 
-        On a user's file whose losses are hidden it is the smallest number of trainings.
+        Return None on a user's file whose losses are hidden: the number of trainings is no result.
         """
         headline, result = hero.lowest_headline(run, trace), headline_result(trace)
-        if headline is None or result is None:
-            return headline
-        if result.metric.name == TRAININGS.name:
-            counts = "".join(f"{label}: {short(count)}. " for label, count in result.others)
-            sentence = f"{counts}The settings that a run releases stand under **Results**."
-            return headline._replace(label=f"Trainings of {result.best}", sentence=sentence)
-        if result.metric.name != LOSS:
-            return headline
+        if headline is None or result is None or result.metric.name != LOSS:
+            return None
         ends = {result.best: result.end, **dict(result.others)}  # the final loss of each method, by label
         trainings = {label: trace.arm_traces[label].last(TRAININGS.name) for label in ends}  # (R,) of each method
         means = {label: short(float(counts.mean())) for label, counts in trainings.items() if len(counts)}

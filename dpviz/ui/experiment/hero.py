@@ -8,7 +8,7 @@ method as dots that move in that plane, step by step.
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -38,7 +38,7 @@ from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import results, texts
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.run import MakeChart, Run, StartableExperiment, State
-from dpviz.ui.markdown import escape_name, escape_sentence
+from dpviz.ui.markdown import escape_name
 
 # ---------------------------------------------------------------------------------------------------------------- cloud
 
@@ -344,10 +344,6 @@ def _draw(panel: Panel, make_chart: MakeChart, make_number: MakeNumber, frame: F
         return None
     leads = frame.leads if run.experiment.public else None  # no former picture of a file stays in the browser
     chart_key = panel.key("hero_further" if frame.further else "hero")
-    if not pale:  # the facts that were read from a file stand in the guarantee below
-        facts = "; ".join(run.experiment.condition.read)
-        listed, named = (f"these were known beforehand: {escape_sentence(facts)}", "the facts below were known")
-        chart = replace(chart, caption=chart.caption.replace(listed, named)) if facts else chart
     charts.show_captioned(chart, chart_key, pale, group=panel.page, leads=leads)
     return None
 
