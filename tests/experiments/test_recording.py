@@ -85,7 +85,7 @@ def weighing(seconds: float = 0.0, **settings: int) -> Experiment:
     return Experiment(problem=Weighing(seconds=seconds), arms=(arm,), replicates=3, budget=PureDP(epsilon=1.0))
 
 
-@pytest.mark.parametrize("iterations", [1, 59, 60, 100, 10_000])
+@pytest.mark.parametrize("iterations", [1, 60, 100, 10_000])
 @pytest.mark.parametrize("asked", [None, np.arange(36), np.arange(0, 3200, 16)])
 @pytest.mark.parametrize("stops", [False, True])
 @pytest.mark.parametrize("rows", [1, 100])
