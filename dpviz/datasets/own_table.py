@@ -376,8 +376,7 @@ def _check_ranges(names: Sequence[str], bounds: Bounds, target: str | None) -> N
         if len(missing) > _LISTED:
             listed, names_in_call = f"{listed} and more", f"{names_in_call}, …"
         raise UserError(
-            f"Declare them: bounds={{{missing[0]!r}: (lowest, highest), …}}, known without its rows; "
-            "texts have categories={…} in place of a range. "
+            f"Declare them: bounds={{{missing[0]!r}: (lowest, highest), …}}, known without its rows. "
             f"Or buy them with a part of the budget: bounds=dpviz.private_bounds(data, [{names_in_call}], epsilon=…). "
             f"Or leave columns out by features=[…]. Without a range: {listed}"
             + (f", unless {quote_name(target)} has two classes: then positive=…." if target in missing else "."),

@@ -85,15 +85,17 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
         dp_accounting. rows : the number of rows, if the text does not say it.
     Raises UserError where settings are missing or impossible.
     """
+    if text.count("SelfComposedDpEvent(") > 1:
+        raise UserError("The text has several trainings: give one.", title="Which one counts?")
     settings: dict[str, float] = {}
     for name, pattern in _SETTINGS.items():
-        match = pattern.search(text)
-        if len({other[1] for other in pattern.finditer(text)}) > 1:
+        matches = [*pattern.finditer(text), *(_COMPOSED.finditer(text) if name == "steps" else ())]
+        numbers = {float(re.sub("[_,]", "", match[1])) for match in matches}
+        if len(numbers) > 1:
             raise UserError(f"The text has several numbers for {name}: give one training.", title="Which one counts?")
-        if match and not re.fullmatch(_AMBIGUOUS.get(name, ""), match[1]):
-            settings[name] = float(re.sub("[_,]", "", match[1]))
-    if (match := _COMPOSED.search(text)) and not re.fullmatch(_AMBIGUOUS["steps"], match[1]):
-        settings["steps"] = float(re.sub("[_,]", "", match[1]))
+        if numbers and not any(re.fullmatch(_AMBIGUOUS.get(name, ""), match[1]) for match in matches):
+            (settings[name],) = numbers
+    batch_size = settings.get("batch_size")
     if "rows" not in settings and re.search(rf"(?<!\w)(?:{_NAMES['rows']})\s*[=:]", text):
         settings.pop("batch_size", None)  # without the text's number of rows, it gives no rate
     n = int(min(settings.get("rows", rows), 1e18))  # `int` takes no infinity, which is refused below
@@ -101,6 +103,12 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
     rate = settings.get("sample_rate", settings.get("batch_size", 0.0) / max(n, 1))
     steps_of_epochs = settings.get("epochs", 0.0) / rate if rate else 0.0
     steps = settings.get("steps", steps_of_epochs)
+    is_batch_stated = {"rows", "batch_size"} <= settings.keys() and n > 0
+    rate_of_batch = settings["batch_size"] / n if is_batch_stated else rate
+    # Numbers of steps may differ by one in each epoch, as its last batch may be left out.
+    step_difference = abs(steps - steps_of_epochs) - settings["epochs"] if rate and "epochs" in settings else 0.0
+    if abs(rate - rate_of_batch) > 0.01 * rate or step_difference > 1:
+        raise UserError("Batch size, rate, steps and epochs contradict each other.", title="Which one counts?")
     if math.inf in (*settings.values(), steps, rate * n):  # beyond the range of floats, such as 1e999
         raise UserError("A number in the text is too large.", title="Settings are impossible")
     # Rounded up, as their cost must not be more than is stated; but not for a rounding error.
@@ -114,15 +122,18 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
     missing = [words for words, value in needed.items() if not value]
     if missing:
         raise UserError(f"The text lacks {', '.join(missing)}.", title="Settings are missing")
-    microbatches = re.search(r"num_microbatches\s*[=:]\s*([0-9]+(?:_[0-9]+)*)", text)
-    if microbatches and int(microbatches[1]) < round(rate * n):  # a row may turn the whole mean of its microbatch
+    if batch_size is None:
+        batch_size = rate * n if "rows" in settings else math.inf  # without either, it is not known
+    microbatches = re.search(rf"num_microbatches\s*[=:]\s*{_NUMBER}", text)
+    # A row may turn the whole mean of its microbatch.
+    if microbatches and float(re.sub("[_,]", "", microbatches[1])) < round(batch_size, 6):
         raise UserError(
             "Microbatches of several rows double the sensitivity. Give half the noise multiplier, and leave out "
             "num_microbatches.",
             title="Microbatches",
         )
-    if re.search(r"poisson_sampling\s*=\s*False", text):
-        raise UserError("Without Poisson batches, no cost of them holds here.", title="Not Poisson batches")
+    if re.search(r"poisson_sampling\s*[=:]\s*[Ff]alse", text):
+        raise UserError("The costs here hold for Poisson batches only.", title="Not Poisson batches")
     clip = settings.get("clip", 1.0)
     means = NoisyMeans(sampling="poisson", noise="gaussian", rows=n, iterations=steps, batch_fraction=rate, clip=clip)
     return means, settings["noise_multiplier"] * means.sensitivity  # clip/batch size, by which `to_dpsgd` divides

@@ -78,7 +78,7 @@ def test_guarantees_of_their_own_that_exceed_the_total_are_named(load: Load, rho
     guarantees = {"ρ-zCDP": 0.06, "μ-GDP": 0.2}
     table = [row(name, "Gaussian", guarantee=name, amount=amount) for name, amount in guarantees.items()]
     app = split(load, table, currency="ρ-zCDP", rho=str(rho))
-    assert metrics(app)["ρ (zCDP)"] == "≤ 0.08" and is_enough != (f"more than ρ = {rho}" in said(app))
+    assert metrics(app)["ρ (zCDP)"] == "≤ 0.08" and is_enough != (f"together meet ρ = {rho}" in said(app))
 
 
 def test_analyses_of_disjoint_rows_share_nothing(load: Load) -> None:

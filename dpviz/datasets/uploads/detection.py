@@ -155,8 +155,9 @@ def _detect_ends(data: bytes, reading: Reading, is_given: bool) -> tuple[Reading
 
 
 def _detect_separator(texts: Sequence[str]) -> tuple[str, str]:
-    """Return the separator that cuts most of the first rows, given as texts, and cuts them most evenly; and a question
-    to the user, "" unless it is a comma that a single row may have put before another separator.
+    """Return the separator that cuts most of the first rows, given as texts, and cuts them most evenly.
+
+    With it comes a question to the user, if it is a comma that a single row may have put before another mark; else "".
 
     Of equals, the comma comes last, since it may be a decimal mark; of the rest, the one that makes more columns wins.
     """
@@ -173,7 +174,7 @@ def _detect_separator(texts: Sequence[str]) -> tuple[str, str]:
         first_width = widths[0] if widths else 0
         scores[separator] = (len(cut_widths), even_rows, separator != ",", first_width)
     best = max(scores, key=scores.__getitem__)
-    least_cut = max(scores[best][0] - 1, 2)
+    least_cut = max(scores[best][0] - 1, 3)
     is_near_tie = best == "," and any(
         even_rows >= least_cut and first_width > 1
         for separator, (_, even_rows, _, first_width) in scores.items()

@@ -255,8 +255,9 @@ def noise_ratio(length: int, planned: tuple[float, float] | None = None) -> Char
         figure,
         "How much noise do running sums save?",
         "Noise of running sums over that of fresh estimates, against the steps of an epoch",
-        "Noise in the estimate of a step, and in the mean of an epoch's estimates, at equal rows and directions; lines "
-        "for moves of r/T and equal sensitivities, yours as planned. Below 1 running sums have less of it.",
+        "Noise in the estimate of a step, and in the mean of an epoch's estimates, at equal rows and directions. The "
+        "lines are for moves of r/T and equal sensitivities, the marks “yours” for the plan. Below 1 running sums have "
+        "less of it.",
     )
 
 
@@ -291,7 +292,7 @@ PARTS = (
 BOUND = "Bound on ‖∇F(w̄)‖ within r + R_w"
 ERRORS = 2.0  # half the width of a band, in standard errors
 FACTORS = (1 / 16, 1, 64)  # multiples of the present dimension that are drawn: in between, the noise is a power of it
-MORE_FACTORS = (*2.0 ** np.arange(-4, 6.01, 0.25),)  # where it is not
+FINER_FACTORS = (*2.0 ** np.arange(-4, 6.01, 0.5),)  # with a concentration clip, which depends on it, too
 
 
 AT_EPOCHS = {  # headings and captions of diagnostics at a few epochs
@@ -353,8 +354,7 @@ def noise_by_dimension(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: M
             continue
         facts = ValueFacts.of(plan.facts)
         noise = {}  # by dimension
-        # A concentration clip depends on d as well, so that the noise is no power of d.
-        factors = FACTORS if getattr(arm.algorithm, "concentration", None) is None else MORE_FACTORS
+        factors = FACTORS if getattr(arm.algorithm, "concentration", None) is None else FINER_FACTORS
         for d in sorted({max(1, round(facts.d * factor)) for factor in factors}):
             # Without the starting point, which has the present number of entries: plans do not need it.
             scales = _noise_scales(arm.algorithm.plan(replace(facts, d=d, start=()), plan.budget))

@@ -82,7 +82,7 @@ def split(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tupl
     st.markdown(f"**All together** ({budget.describe()} was given):")
     planner_view.show_cost(total)
     if all(share.fraction is None for share in shares) and budget.spent(total.events) > budget.limit * (1 + 1e-9):
-        st.warning(f"These guarantees together are more than {budget.describe()}, as far as is proven.")
+        st.warning(f"It is not proven that these guarantees together meet {budget.describe()}.")
     percents = planner_view.by_name(
         (share.analysis.name, None if share.fraction is None else 100 * share.fraction) for share in shares
     )

@@ -82,12 +82,11 @@ def _sums(panel: Panel, view: PlanView) -> None:
         layout = method.layout(forecast.facts)
         st.markdown(texts.TREE)
         _tree(panel, view, layout.length)
-        step_ratio, epoch_ratio = noise_over_fresh(method, forecast.facts)
-        own = has_sums(view.experiment)  # without such sums, no mark says "yours"
-        planned = (step_ratio, epoch_ratio) if own else None
+        # None: without such sums, no mark says "yours".
+        planned = noise_over_fresh(method, forecast.facts) if has_sums(view.experiment) else None
         charts.show_side_by_side(
             (figures.noise_ratio(layout.length, planned), panel.key("chart_noise_ratio")),
-            (figures.crossover(layout.length, step_ratio if own else None), panel.key("chart_crossover")),
+            (figures.crossover(layout.length, planned and planned[0]), panel.key("chart_crossover")),
         )
         left, right = st.columns(2, gap="medium")
         with left:
