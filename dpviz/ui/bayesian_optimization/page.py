@@ -378,15 +378,24 @@ def _signal(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Charts:
 def _paths(panel: Panel, run: Run, trace: Trace) -> None:
     """Draw the path of the first run of each method in the plane of two settings that the visitor chooses."""
     facts = facts_of(run)
-    if _path_chart(run, trace, (0, 1)) is None:
+    if facts.d < 2 or not _arms_with_path(trace):
         return
     st.subheader("Where did the settings go?", anchor=False)
     row = st.container(horizontal=True)
     across = _setting_menu(row, panel, facts, "path_0", default=0, title="Across")
     up = _setting_menu(row, panel, facts, "path_1", default=1, title="Up")
     chart = _path_chart(run, trace, (across, up))
-    assert chart is not None  # as of the first two settings
+    assert chart is not None  # there is a path
     charts.show_captioned(chart, panel.key("chart_paths"))
+
+
+def _arms_with_path(trace: Trace) -> Mapping[str, ArmTrace]:
+    """Return the methods of which the path of a run and its release are recorded, by label."""
+    return {
+        label: arm_trace
+        for label, arm_trace in trace.arm_traces.items()
+        if "x" in arm_trace.output and arm_trace.path.get("x")
+    }
 
 
 def _path_chart(run: Run, trace: Trace, pair: tuple[int, int], height: int = style.HEIGHT) -> Chart | None:
@@ -394,18 +403,10 @@ def _path_chart(run: Run, trace: Trace, pair: tuple[int, int], height: int = sty
 
     Return None for a single setting, and before the first release.
     """
-    arm_traces: Mapping[str, ArmTrace] = {
-        label: arm_trace
-        for label, arm_trace in trace.arm_traces.items()
-        if "x" in arm_trace.output and arm_trace.path.get("x")
-    }
-    facts, experiment = facts_of(run), run.experiment
+    arm_traces, facts, experiment = _arms_with_path(trace), facts_of(run), run.experiment
     if not arm_traces or facts.d < 2:
         return None
-    is_private = [arm_trace.private for arm_trace in arm_traces.values()]
-    privacy = explain.release_sentence(experiment, experiment.replicates, sum(is_private))
-    if not all(is_private):
-        privacy = f"{privacy} {explain.REFERENCES}"
+    privacy = results.releases_sentence([arm_trace.privacy for arm_trace in arm_traces.values()], experiment)
     return figures.paths(arm_traces, arm_styles(experiment.arms), facts, pair, privacy, height)
 
 

@@ -14,7 +14,7 @@ from dpviz.datasets.base import DatasetFacts
 from dpviz.datasets.groups import GroupedFacts
 from dpviz.experiments import results
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.plan import weakest_privacy
+from dpviz.experiments.plan import Privacy, weakest_privacy
 from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.exports.spreadsheets import as_csv
 from dpviz.numbers import rounded_up, short, short_up
@@ -243,9 +243,15 @@ def _horizontal_axis(
 def privacy_sentence(metric: Metric, trace: Trace, experiment: Experiment) -> str:
     """Return a sentence on which curves of a metric's chart may be published, and under which guarantee."""
     privacies = list(trace.privacy_by_arm(metric).values())
-    private_count = sum(privacy != "not private" for privacy in privacies)
-    if privacies and not private_count:
+    if set(privacies) == {"not private"}:
         return explain.diagnostic_sentence(experiment.replicates, experiment.problem.public)
+    return releases_sentence(privacies, experiment)
+
+
+def releases_sentence(privacies: Sequence[Privacy], experiment: Experiment) -> str:
+    """Return sentences on the privacy of a chart of releases, from the privacy of each method; a second one is on
+    references without privacy."""
+    private_count = sum(privacy != "not private" for privacy in privacies)
     released = explain.release_sentence(experiment, experiment.replicates, methods=private_count)
     return f"{released} {explain.REFERENCES}" if "not private" in privacies else released
 

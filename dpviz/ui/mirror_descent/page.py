@@ -46,7 +46,7 @@ from dpviz.problems.games.quadratic_games import CurvedGame, QuadraticGame
 from dpviz.problems.games.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
-from dpviz.ui.experiment import guarantee, hero, problem_menu
+from dpviz.ui.experiment import guarantee, hero, problem_menu, results
 from dpviz.ui.experiment import plan as page_plan
 from dpviz.ui.experiment.controls import Offer
 from dpviz.ui.experiment.page import FamilyPage
@@ -449,10 +449,7 @@ def _mixtures(run: Run, diagnostics: bool) -> Chart | None:
     if run.job.trace is None:
         return None
     trace, experiment = run.job.trace.visible(diagnostics), run.experiment
-    is_private = [arm_trace.private for arm_trace in trace.arm_traces.values()]
-    privacy = explain.release_sentence(experiment, experiment.replicates, sum(is_private))
-    if not all(is_private):
-        privacy = f"{privacy} {explain.REFERENCES}"
+    privacy = results.releases_sentence([arm_trace.privacy for arm_trace in trace.arm_traces.values()], experiment)
     return figures.mixtures(trace, arm_styles(experiment.arms), hero.HEIGHT, privacy)
 
 
