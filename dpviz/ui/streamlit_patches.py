@@ -12,9 +12,9 @@ the values of all controls.
 3. A request after a visitor's change of one control also carries the browser's values of all others. If the server has
    set another control (a slider sets its number, a preset sets all) and the browser has not drawn that yet, its old
    value looks like a change back. Here the old value is ignored, and the newest one is sent again, if the browser only
-   repeats its last value, or has one that the server had set meanwhile, while another control has really changed. After
-   the time that a browser needs to draw, every value counts as the visitor's. For controls of which the browser has
-   sent no value yet, see `changed_alone`.
+   repeats its last value, or has one that the server had set meanwhile, while another control has really changed. A
+   number counts as the visitor's after the time that a browser needs to draw: it may have been typed just before the
+   change of the other control. For controls of which the browser has sent no value yet, see `changed_alone`.
 4. Of two waiting requests Streamlit drops the first. Here each one is served before the next. A request of a fragment
    that arrives after the visitor has gone to another page would lead back to the page that was left, or clear the new
    one: it is dropped when its turn comes to be taken or, if the new page has begun by then, to be run.
@@ -221,10 +221,12 @@ def _restore_newer(state: "SessionState", message: "WidgetStates") -> None:
     changed = [control for control in message.widgets if state._widget_changed(control.id)]
     outdated = [control for control in changed if control.id in last and last[control.id].may_be_older(state, control)]
     seconds_since_drawn = time.monotonic() - server_values.get(_DRAWN, math.inf)  # -inf while the page is being drawn
-    if len(outdated) == len(changed) or seconds_since_drawn > DRAWS:
-        # Nothing else has changed, so the visitor has gone back to a value that the server had replaced; or the browser
-        # has had the time to draw.
+    if len(outdated) == len(changed):  # nothing else has changed: the visitor has chosen the replaced value again
         outdated = []
+    if seconds_since_drawn > DRAWS:
+        # The browser has probably drawn. Only a number can come with another change, the click that leaves its field;
+        # the other controls send each change at once.
+        outdated = [control for control in outdated if _kind(control) != "double_value"]
     # If the browser's value of a slider is new to it and equals the server's, the browser has drawn that value, and
     # with it the number of the slider, which is drawn earlier: a number that differs is then the visitor's.
     changed_ids = {control.id for control in changed}

@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from dpviz.families.accelerated.presets import PRESETS
 from dpviz.ui.families import FAMILIES
+from dpviz.ui.streamlit_patches import DRAWS
 from tests.apart import apart
 from tests.benchmarks.visitors import Visitor
 from tests.browser.conftest import SECONDS, Visit, done, ready, shared_link
@@ -193,8 +194,9 @@ def test_what_could_not_be_read_of_an_address_is_said_where_it_covers_no_button(
 NUMBER, SLIDER, STEPS = "Privacy budget ε, exact value", "Privacy budget ε", "Steps T, exact value"
 BY_CLICK, FEW = {"accel_follow": "false"}, {"accel_iterations": "20", "accel_replicates": "3"}
 REPEATS, FIGURE_1 = "Repeats R, exact value", "Figure 1: momentum amplifies noise"
-# The address, then what a browser says in turn (method and arguments), and what the page says or what holds of it.
-SCENES: dict[str, tuple[dict[str, str], list[tuple[Any, ...] | str | Callable[[Visitor], bool]]]] = {
+# The address, then what a browser says in turn (method and arguments), seconds of silence, and what the page says or
+# what holds of it.
+SCENES: dict[str, tuple[dict[str, str], list[tuple[Any, ...] | str | float | Callable[[Visitor], bool]]]] = {
     # As one does that waited long, whose second request comes when the page has been drawn.
     "a tab that asks for its first page twice keeps its settings": (
         FEW,
@@ -249,6 +251,19 @@ SCENES: dict[str, tuple[dict[str, str], list[tuple[Any, ...] | str | Callable[[V
             lambda visitor: visitor.query == {"accel_epsilon": "0.7", "accel_iterations": "42"},
         ],
     ),
+    # A menu sends a change of its own at once, so its old value is none, however late it comes with another change.
+    "the panel of a file stays when a browser draws it long after the server": (
+        BY_CLICK,
+        [
+            *[
+                ("still_shows", "Data set", "Uniform features, logistic labels"),
+                ("enter", "Seed", 3),
+                ("press", "Use your own file"),
+            ],
+            *[1.1 * DRAWS, ("enter", "Regularisation λ, exact value", 0.02)],
+            lambda visitor: visitor.query["accel_data"] == "Your own file",
+        ],
+    ),
 }
 
 
@@ -261,6 +276,8 @@ def test_what_a_slow_browser_says_late_changes_nothing_that_was_chosen(server: S
             for number, act in enumerate(scene):
                 if isinstance(act, str):
                     assert visitor.says(act), (number, act)
+                elif isinstance(act, float):
+                    await asyncio.sleep(act)
                 elif isinstance(act, tuple):
                     waiting = getattr(visitor, act[0])(*act[1:])
                     await (waiting or asyncio.sleep(0))
