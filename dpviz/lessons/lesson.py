@@ -508,7 +508,7 @@ class ShareFound(Measure):
         }
 
 
-class Neighbours(BudgetSettings):
+class NeighbourSettings(BudgetSettings):
     """Settings of a lesson on the two neighbouring relations: a budget, and the change that attackers look for."""
 
     kind: ClassVar[str] = "experiments.budget_lessons.neighbours"
@@ -534,7 +534,7 @@ class ShareFoundByChange(ShareFound):
 def _epsilon_of_change(side: Side, epsilon: float) -> float:
     """Return the ε about the change that the settings name, if that about a person who comes or goes is `epsilon`."""
     settings = side.settings
-    assert isinstance(settings, Neighbours)
+    assert isinstance(settings, NeighbourSettings)
     changes_of_one = 1 if settings.relation == "add/remove-one" else 2  # to replace is to remove and to add
     release = grouped(StatedPureDP(epsilon), changes_of_one)  # the same release for so many changes at once
     assert isinstance(release, StatedPureDP)
@@ -630,7 +630,7 @@ def _factors(old_side: Side, new_side: Side) -> Numbers:
 
 CURRENCIES = load_lesson(__package__, "currencies", BudgetSettings, measure=NoiseOfMeans(), also=_factors)
 PERSON = load_lesson(__package__, "person", BudgetSettings, measure=ShareFound())
-NEIGHBOURS = load_lesson(__package__, "neighbours", Neighbours, measure=ShareFoundByChange())
+NEIGHBOURS = load_lesson(__package__, "neighbours", NeighbourSettings, measure=ShareFoundByChange())
 TRUST = load_lesson(__package__, "trust", Survey, measure=SurveyError())
 
 LESSONS = (PERSON, NEIGHBOURS, TRUST, CURRENCIES)

@@ -34,7 +34,7 @@ from dpviz.specification import Specification
 IDENTITY = r"^[0-9a-f]{32}$"
 CONSTANT, CONSTANT_RANGE = "constant", (-1.0, 1.0)  # name and declared range of a feature that is 1 in every row
 NO_CATEGORIES: Mapping[str, parsing.Declared] = MappingProxyType({})
-MOST_ROWS_OF_A_PERSON = 1000
+MAX_ROWS_OF_A_PERSON = 1000
 _LISTED = 8  # columns that a sentence lists
 Missing = Literal["fill", "drop"]
 Name = Annotated[str, Field(min_length=1, max_length=limits.MAX_NAME)]
@@ -65,12 +65,12 @@ class Upload(Specification):
     title: ClassVar[str] = "Uploaded table"
     public: ClassVar[bool] = False
     identity: str = Field(pattern=IDENTITY)
-    n: int = Field(ge=limits.MIN_ROWS, le=limits.MOST_ROWS)
+    n: int = Field(ge=limits.MIN_ROWS, le=limits.MAX_ROWS_IN_BLOCKS)
     reading: Reading | None = None
     from_data: tuple[Mark, ...] = Field((), max_length=3 * limits.MAX_COLUMNS)  # no column has more than three marks
     ranges_costs: tuple[Cost, ...] = Field((), max_length=100)
     person: Name | None = None
-    rows_per_person: int = Field(1, ge=1, le=MOST_ROWS_OF_A_PERSON)
+    rows_per_person: int = Field(1, ge=1, le=MAX_ROWS_OF_A_PERSON)
 
     @model_validator(mode="after")
     def _people_are_named(self) -> Self:

@@ -63,7 +63,7 @@ class AdditiveBudget:
             return cls("rho", budget.gaussian_rho(budget.amount))
         whole = budget.additive(facts.released)  # that also covers what was released before the run
         assert whole.currency is not None
-        return cls(whole.currency, whole.left(facts.released))  # `left` gives ρ or μ²
+        return cls(whole.currency, whole.remaining(facts.released))  # `remaining` gives ρ or μ²
 
     def event(self, purpose: Purpose, amount: float) -> Event:
         """Return the event of a release for `purpose` that costs `amount`, in ρ or μ²: pure ε for a line search, else

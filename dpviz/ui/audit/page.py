@@ -342,7 +342,7 @@ class _Screen(PageBody):
             results.show_tests(run.auditing, run.progress)
             return None
 
-        run_panel.draw_repeatedly(self.panel.key("evidence_look"), draw, before_redraw=lambda: None)
+        run_panel.draw_repeatedly(self.panel.key("evidence_poll"), draw, before_redraw=lambda: None)
         _single_run(self.panel)
 
     def _take_away(self) -> None:

@@ -201,9 +201,9 @@ def pack_stops(
 
 def redraw_after(key: str, seconds: float, on_request: Callable[[], None]) -> None:
     """Have the surrounding fragment of the page drawn again after `seconds`, and `on_request` called before that."""
-    component, module = _declare_served("look", "<i></i>")
+    component, module = _declare_served("poll", "<i></i>")
     turn = time.monotonic()  # another number at each drawing, so that the browser waits anew
-    component(key=key, data={"wait": seconds, "turn": turn, "module": module}, height=1, on_look_change=on_request)
+    component(key=key, data={"wait": seconds, "turn": turn, "module": module}, height=1, on_poll_change=on_request)
 
 
 def copy(text: str, key: str, label: str) -> None:

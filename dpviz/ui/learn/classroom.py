@@ -108,7 +108,7 @@ def bar(
     """
     with st.container(key="class_bar", horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(f"**{current.code}** · {escape_name(_without_scheme(_address(current)))}", width="content")
-        _watch("class_look", current, partial(_count, current, ballot))
+        _watch("class_poll", current, partial(_count, current, ballot))
         if reveal is not None:
             is_closed = ballot is None or not ballot.is_open
             icon = ":material/visibility:"
@@ -415,7 +415,7 @@ def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
         )
         return REDRAW_SECONDS
 
-    _watch("class_runs_look", current, draw)
+    _watch("class_runs_poll", current, draw)
 
 
 # -------------------------------------------------------------------------------------------------- randomised response
@@ -455,7 +455,7 @@ def _coins(current: Room) -> None:
     if isinstance(old_counts, tuple):
         _compare(question, old_counts, _report_counts(question, ballot))
     else:
-        _watch("class_coins_look", current, partial(_show_estimates, question, ballot))
+        _watch("class_coins_poll", current, partial(_show_estimates, question, ballot))
     if not ballot.is_open:
         spent = sum(
             item.question.epsilon for item in current.questions if isinstance(item.question, RandomisedQuestion)

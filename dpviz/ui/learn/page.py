@@ -371,7 +371,7 @@ def ready(lesson: Lesson, needed: Sequence[Which]) -> bool:
     under_way = [run for run in runs if run.job.active]
     if under_way:
         st.caption(":material/directions_run: The runs of this lesson are under way.")
-        rerun_when_ended("learn_look", under_way)
+        rerun_when_ended("learn_poll", under_way)
         return False
     failed = next((run for run in runs if run.job.state != "done"), None)
     if failed is not None:

@@ -136,7 +136,7 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Char
     """
     arm_traces = {label: arm_trace for label, arm_trace in trace.arm_traces.items() if arm_trace.output}
     measured = _measure_models(panel, run, game, arm_traces)
-    label = panel.named("groups_of", "Losses of", arm_traces, "Whose model is compared.")
+    label = panel.one_of("groups_of", "Losses of", arm_traces, "Whose model is compared.")
     group_names = [escape_name(name) for name in game.groups]
     selected = measured[label]
     average, fairest, game_optimum = (measured[name] for name in REFERENCES)
@@ -533,7 +533,7 @@ def _accounting(panel: Panel, view: PlanView, delta: float) -> None:
         return
     labels = [label for label, plan in private.items() if len(plan.events) > 0]  # else there is nothing to account for
     with st.columns([1, 2])[0]:
-        label = panel.named("accounting_of", "Method", labels, "Whose plan is looked at.", default)
+        label = panel.one_of("accounting_of", "Method", labels, "Whose plan is looked at.", default)
     left, right = st.columns(2, gap="medium")
     with left:
         caption = "The same draws, read by different accountants; the lowest one holds."

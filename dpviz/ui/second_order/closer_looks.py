@@ -47,7 +47,7 @@ def tabs(panel: Panel, view: PlanView, delta: float) -> dict[str, Callable[[], N
 def _accounting(panel: Panel, view: PlanView, delta: float) -> None:
     """Draw ε at δ of one method's plan against the number of steps, one curve for each accountant."""
     with st.columns([1, 2])[0]:
-        label = panel.named("accounting_of", "Method", guarantee.only_private(view.plans), "Whose plan is looked at.")
+        label = panel.one_of("accounting_of", "Method", guarantee.only_private(view.plans), "Whose plan is looked at.")
     caption = "The most that a run can have spent by each step, read by different accountants."
     chart = plan_figures.accountant_curves(view.plans[label], delta, step_name="step at most", remark=caption)
     charts.show(chart, panel.key("chart_accountants"))
@@ -113,7 +113,7 @@ def _split(panel: Panel, view: PlanView) -> None:
     with right:
         label, *others = comparisons
         if others:
-            label = panel.named("split_of", "Method", comparisons, help="Whose plan is looked at.")
+            label = panel.one_of("split_of", "Method", comparisons, help="Whose plan is looked at.")
         method, compared = _method(view, label), comparisons[label]
         _controls(panel, method, compared)
         if isinstance(method, LineSearch):

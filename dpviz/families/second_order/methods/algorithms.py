@@ -42,7 +42,7 @@ from dpviz.numbers import short_down
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Memory, Metric, check_facts
-from dpviz.problems.nonconvex.nonconvex_risk import MOST_COLUMNS, NonconvexFacts, NonconvexRisk
+from dpviz.problems.nonconvex.nonconvex_risk import MAX_COLUMNS, NonconvexFacts, NonconvexRisk
 from dpviz.problems.nonconvex.symmetric import Shape
 from dpviz.specification import choice, number, switch
 
@@ -155,7 +155,7 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
         n, d, shared, per_replicate = plan.facts.n, plan.facts.d, 0.0, 0.0
         if "hessian" in plan.noise and "hessian_products" in plan.resolved:
             per_replicate = 8.0 * n  # 8 bytes a number
-        elif "hessian" in plan.noise and d > MOST_COLUMNS:
+        elif "hessian" in plan.noise and d > MAX_COLUMNS:
             shared, per_replicate = 8.0 * 5 * d**2, 8.0 * 3 * d**2
         return super().memory(plan, replicates, problem) + shared + replicates * per_replicate
 
@@ -320,7 +320,7 @@ class WholeTable(Descent):
 
     def products(self, facts: NonconvexFacts) -> int | None:
         # By theory products are taken only with too many columns for matrices, and only with noise that allows them.
-        if self.hessian_products is None and (self.hessian_noise != "goe" or facts.d <= MOST_COLUMNS):
+        if self.hessian_products is None and (self.hessian_noise != "goe" or facts.d <= MAX_COLUMNS):
             return None
         return min(self.hessian_products or steps.USUAL_PRODUCTS, facts.d)
 
@@ -377,9 +377,9 @@ class ShortStep(WholeTable):
             return planning.split_into_phases(additive_budget, lengths, shares, {"gradient": 1.0}, carry_over=False)
         test_shares: dict[Purpose, float] = {"hessian": 1.0}  # parts of what the test may spend
         if self.certificate:
-            if facts.d > MOST_COLUMNS:
+            if facts.d > MAX_COLUMNS:
                 raise UserError(
-                    f"It takes whole Hessians, too large with more than {MOST_COLUMNS} columns. Do not ask for it "
+                    f"It takes whole Hessians, too large with more than {MAX_COLUMNS} columns. Do not ask for it "
                     "first.",
                     title="Too many columns for the smallest eigenvalue",
                 )
