@@ -10,10 +10,9 @@ import numpy as np
 
 from dpviz import resources
 from dpviz.datasets.base import DatasetFacts, DatasetSpecification, rows_field, seed_field
-from dpviz.datasets.uploads.from_data import ROWS
 from dpviz.datasets.uploads.parsing import column_numbers
 from dpviz.datasets.uploads.reading import Reading
-from dpviz.datasets.uploads.upload import Prepared, RowsRead, Upload, prepare_upload
+from dpviz.datasets.uploads.upload import ROWS, Prepared, RowsRead, Upload, prepare_upload
 from dpviz.errors import UserError
 from dpviz.later import pd, pyarrow
 from dpviz.specification import choice

@@ -12,10 +12,9 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from dpviz.datasets.base import Dataset, DatasetFacts
-from dpviz.datasets.uploads.from_data import ROWS
 from dpviz.datasets.uploads.limits import MAX_ROWS, check_columns, check_id_column, quote_name
 from dpviz.datasets.uploads.parsing import encode_classes
-from dpviz.datasets.uploads.upload import Name, Prepared, RowsRead, UploadedTable, prepare, prepare_upload
+from dpviz.datasets.uploads.upload import ROWS, Name, Prepared, RowsRead, UploadedTable, prepare, prepare_upload
 from dpviz.errors import UserError
 from dpviz.later import pd
 

@@ -26,7 +26,7 @@ from dpviz.plots.sweep_figures import compared
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.specification import Control
 from dpviz.ui import charts, explain, families, glossary, links
-from dpviz.ui.compare import texts
+from dpviz.ui.compare import CONVERTED, texts
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import pins, results
 from dpviz.ui.experiment import presets as preset_menu
@@ -256,7 +256,7 @@ def _show_chart(
     along, unit_sentence = comparison.axes(sides)[axis], ""
     if axis == PRIVACY:  # the title of the axis has the currency, and the caption says what is counted in it
         along = f"{along}, {UNITS[currency].label if currency else f'ε at δ = {short_up(delta)}'}"
-        unit_sentence = f" {texts.CONVERTED[currency or 'at_delta']}"
+        unit_sentence = f" {CONVERTED[currency or 'at_delta']}"
     missing = []  # names of the runs without any curve, and of the methods of other runs that have none
     for side in sides:
         methods = {curve.method for curve in curves if curve.side == side.name}
