@@ -183,7 +183,7 @@ class CovertypeUpload(Upload, _Covertype):
             table[:, column] = column_numbers(frame.iloc[:, column])[is_used]
         table[:, -1] = np.where(classes[is_used] == SPRUCE, 1.0, -1.0)
         table.flags.writeable = False
-        return RowsRead(table, kept=is_used)
+        return RowsRead(table, is_used=is_used)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Return features (n, 54), standardised and divided by _SCALE, and labels (n,)."""

@@ -82,7 +82,7 @@ class UserUpload(UploadedTable):
         """Make the array of `UploadedTable.read`, with the number of each row's user in one more column at its end."""
         rows_read = super().read(frame)
         check_columns(frame, (self.user,))
-        users = user_numbers(frame[self.user][rows_read.kept])  # of the rows that are not left out
+        users = user_numbers(frame[self.user][rows_read.is_used])  # of the rows that are not left out
         table = np.column_stack([rows_read.table, users])
         table.flags.writeable = False
         return replace(rows_read, table=table)

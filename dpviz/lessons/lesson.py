@@ -301,7 +301,7 @@ class Lesson:
     answers : the intervals of the ratio between which the reader chooses.
     heights : lower and upper end of the chart's vertical axis, in all steps: with room for the curves after the change,
         and for as much that does not come.
-    drawn : true if the reader draws the curve, whose end is the prediction, instead of choosing an answer.
+    is_drawn : true if the reader draws the curve, whose end is the prediction, instead of choosing an answer.
     also : a function that returns further numbers for the texts, from both sides.
     """
 
@@ -320,7 +320,7 @@ class Lesson:
     try_it: str
     answers: tuple[Answer, ...]
     heights: tuple[float, float]
-    drawn: bool = False
+    is_drawn: bool = False
     also: Callable[[Side, Side], Numbers] = _nothing
 
     @cached_property

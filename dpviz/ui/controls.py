@@ -684,8 +684,8 @@ def draw_errors(container: DeltaGenerator | None = None, go_on: bool = True) -> 
     try:
         yield
     except UserError as error:
-        place = container or st
-        draw = place.info if isinstance(error, MissingInput) else place.error
+        area = container or st
+        draw = area.info if isinstance(error, MissingInput) else area.error
         draw(escape_sentence(str(error)), title=escape_sentence(error.title))
         if not go_on:
             raise

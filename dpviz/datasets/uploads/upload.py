@@ -301,7 +301,7 @@ class UploadedTable(Upload, DatasetSpecification):
         limits.check_columns(frame, [name for name, _ in self.categories])
         if not self.categories:
             return result
-        codes = parsing.encode_categories(frame, self.categories, self.edges)[result.kept]
+        codes = parsing.encode_categories(frame, self.categories, self.edges)[result.is_used]
         table = np.column_stack([result.table[:, :-1], codes, result.table[:, -1]])
         table.flags.writeable = False
         unlisted = parsing.count_unlisted(codes, self.categories)
@@ -390,13 +390,13 @@ class RowsRead:
     """The rows of a file that are used.
 
     table : (used rows, columns), read-only.
-    kept : (rows of the file,) bool, true for the rows that are used.
+    is_used : (rows of the file,) bool, true for the rows that are used.
     notes : as in `Prepared`.
     without_number : quoted names of the columns that are declared as numbers and have none.
     """
 
     table: np.ndarray
-    kept: np.ndarray
+    is_used: np.ndarray
     notes: tuple[str, ...] = ()
     without_number: tuple[str, ...] = ()
 

@@ -219,7 +219,7 @@ def copy(text: str, key: str, label: str) -> None:
 @cache
 def _words() -> Any:
     """Declare the part that marks the terms of the glossary; its script has all terms."""
-    fields = ("name", "sentence", "formula", "said")
+    fields = ("name", "sentence", "formula", "forms")
     terms = [{field: getattr(term, field) for field in fields} for term in TERMS.values()]
     return declare_part(
         "words",

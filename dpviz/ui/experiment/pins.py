@@ -136,7 +136,7 @@ def with_pins(panel: Panel, make_chart: MakeChart, preset: Preset | None = None)
         sentences = [texts.PINNED.format(names=names)] if has_pinned_lines else []
         if other_names:
             sentences.append(f"Pinned, and not drawn here: {', '.join(other_names)}.")
-        return replace(chart, drawn=figure, caption=" ".join([*sentences, chart.caption]))
+        return replace(chart, drawing=figure, caption=" ".join([*sentences, chart.caption]))
 
     return chart_with_pins
 

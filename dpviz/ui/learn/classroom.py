@@ -315,7 +315,7 @@ class Poll:
         lesson, end_before = self.lesson, self.lesson.measure.value(self.before)
         meanings = {}
         for seat, heights in answers.items():
-            _, y = self.sheet.drawn(heights)  # in the units of the axes
+            _, y = self.sheet.curve(heights)  # in the units of the axes
             meanings[seat] = lesson.answers.index(lesson.answer(float(y[-1]) / end_before))
         return meanings
 
@@ -360,7 +360,7 @@ class Poll:
         """The median of the curves that the class has drawn, None before they are revealed."""
         if self.sheet is None or self.ballot is None or not self.is_revealed or not self.ballot.answers:
             return None
-        x, y = self.sheet.drawn(np.median(list(self.ballot.answers.values()), axis=0).tolist())
+        x, y = self.sheet.curve(np.median(list(self.ballot.answers.values()), axis=0).tolist())
         return Curve(x, y, name="Median of the class")
 
     def with_drawings(self, figure: go.Figure) -> go.Figure:
