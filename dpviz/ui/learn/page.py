@@ -19,7 +19,7 @@ import streamlit as st
 from dpviz.compare.pins import Pin, clean
 from dpviz.experiments.experiment import Experiment
 from dpviz.lessons import lesson as budget_lessons
-from dpviz.lessons.lesson import Answer, Axes, BudgetSettings, Curve, Lesson, Side, Track
+from dpviz.lessons.lesson import Answer, BudgetSettings, Curve, Lesson, LessonAxes, Side, Track
 from dpviz.plots import lesson_figures
 from dpviz.plots.elements.sheets import Sheet
 from dpviz.plots.elements.style import GREY, HUES
@@ -220,7 +220,7 @@ def _show_chart(lesson: Lesson, step: int, before: Side, after: Side, poll: Poll
         st.caption(explain.SETTINGS_ONLY)
 
 
-def _caption(settings: Specification, axes: Axes) -> str:
+def _caption(settings: Specification, axes: LessonAxes) -> str:
     """Return the caption of a chart: its contents, and its privacy. settings : those of a side that it shows."""
     if not isinstance(settings, Experiment):
         return explain.SETTINGS_ONLY

@@ -12,7 +12,7 @@ from dpviz.families.bayesian_optimization.posterior import (
     EvaluatedPoints,
     Kernel,
     Matern,
-    Quadratic,
+    QuadraticKernel,
     SquaredExponential,
 )
 from dpviz.privacy import calibration
@@ -244,7 +244,7 @@ def test_the_first_batch_is_known_before_a_run_for_every_kernel() -> None:
     assert len(nothing._move_together(everything, everything.trial(np.empty((0, 2)))).points) == 0
 
 
-KERNELS: tuple[Kernel, ...] = (SquaredExponential(1.3), Matern(1.3), Quadratic())
+KERNELS: tuple[Kernel, ...] = (SquaredExponential(1.3), Matern(1.3), QuadraticKernel())
 NONE = np.empty((0, 4))
 
 
