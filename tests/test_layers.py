@@ -74,7 +74,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "experiment",
         "uploads",
         "downloads",
-        "charts glossary links number_table",
+        "charts glossary links splits",
         "appearance explain controls visitors",
         "components",
         "markdown streamlit_patches terms",

@@ -37,7 +37,7 @@ from dpviz.problems.games.quadratic_games import QuadraticGame
 from dpviz.specification import Control
 from dpviz.sweeps.sweep import Sweep
 from dpviz.sweeps.sweep_result import SweepResult
-from dpviz.ui import charts, explain, number_table
+from dpviz.ui import charts, explain, splits
 from dpviz.ui.controls import Panel, draw_errors, input_error
 from dpviz.ui.experiment import guarantee, results
 from dpviz.ui.experiment import sweep as sweep_panel
@@ -599,11 +599,11 @@ def players_split(panel: Panel, view: PlanView) -> None:
     with right:
         st.caption(texts.PLAYERS if comparisons else f"{texts.PLAYERS} None of the methods chosen has a split.")
         if comparisons:
-            number_table.split_buttons(panel, SPLITS)
+            splits.buttons(panel, SPLITS)
         if user_share is not None:
             panel.second_slider(SHARE_X, user_share)  # the first one is among the settings of the methods
             with st.expander("As a table"):
-                number_table.split_inputs(panel, SHARE_X, user_share, NAMES)
+                splits.inputs(panel, SHARE_X, user_share, NAMES)
         elif comparisons:
             st.markdown(texts.SPLIT_TAKEN)
     with left:

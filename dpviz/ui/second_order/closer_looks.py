@@ -17,7 +17,7 @@ from dpviz.numbers import short, short_up
 from dpviz.plots import plan_figures
 from dpviz.sweeps.sweep import Sweep
 from dpviz.sweeps.sweep_result import SweepResult
-from dpviz.ui import charts, number_table
+from dpviz.ui import charts, splits
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import guarantee
 from dpviz.ui.experiment import sweep as sweep_panel
@@ -166,8 +166,8 @@ def _controls(panel: Panel, method: NonconvexMethod, compared: SplitComparison) 
     for name in (advice.SOONEST, advice.PROVEN):
         if name in compared.splits:
             share_by_label[name] = round(compared.splits[name].share, 2)
-    number_table.split_buttons(panel, {name: {HESSIAN_SHARE.name: share} for name, share in share_by_label.items()})
+    splits.buttons(panel, {name: {HESSIAN_SHARE.name: share} for name, share in share_by_label.items()})
     share = float(getattr(method, HESSIAN_SHARE.name))
     panel.second_slider(HESSIAN_SHARE, share)
     with st.expander("As a table"):
-        number_table.split_inputs(panel, HESSIAN_SHARE, share, NAMES)
+        splits.inputs(panel, HESSIAN_SHARE, share, NAMES)
