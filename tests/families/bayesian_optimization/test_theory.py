@@ -201,7 +201,7 @@ def test_the_smallest_batch_that_explains_enough_is_taken() -> None:
     second, axes = choose.next_batch(known, moved), np.linalg.eigh(known.at(moved).covariance)[1][:, ::-1]
     assert 0 < len(second.points) < 11 and second.unexplained <= 0.02 < known.at(moved).unexplained
     assert choose._design_trial(known.at(moved), len(second.points) - 1, axes).unexplained > 0.02
-    assert len(batches(least=4).next_batch(known, theta).points) == 4
+    assert len(batches(min_points=4).next_batch(known, theta).points) == 4
     assert len(batches(size=7).next_batch(known, theta).points) == 7
 
 
