@@ -77,7 +77,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "charts glossary links splits",
         "appearance explain controls visitors",
         "components",
-        "markdown streamlit_patches terms",
+        "markdown streamlit_patches",
     ),
 }
 # Whose statements alone name a package of others. Pages draw through plots, families and ui, never with plotly itself.

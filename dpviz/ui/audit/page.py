@@ -25,8 +25,8 @@ from dpviz.ui.controls import PageBody, Panel, Settings, draw_errors
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.run import Run, runner
+from dpviz.ui.glossary import TERMS
 from dpviz.ui.learn import classroom
-from dpviz.ui.terms import TERMS
 
 
 @dataclass(frozen=True)

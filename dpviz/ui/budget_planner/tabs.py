@@ -34,8 +34,8 @@ from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Charts
+from dpviz.ui.glossary import TERMS
 from dpviz.ui.markdown import column_configs, show_table
-from dpviz.ui.terms import TERMS
 from dpviz.ui.uploads.file import File, choose_file, fill_button
 
 # Columns of the table of analyses that share a budget, in their order.
