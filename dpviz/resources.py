@@ -63,18 +63,18 @@ def data(package: str, name: str) -> dict[str, Any]:
     return result
 
 
-def texts(package: str) -> Callable[[str], str]:
-    """Return a function that serves a module as `__getattr__`, so that the texts of `texts.toml` in the folder of
-    `package` are attributes of the module."""
+class Texts:
+    """The texts of `texts.toml` in the folder of a package, as attributes."""
 
-    def get_text(name: str) -> str:
+    def __init__(self, package: str) -> None:
+        self._package = package
+
+    def __getattr__(self, name: str) -> str:
         try:
-            value: str = data(package, "texts.toml")[name]
+            value: str = data(self._package, "texts.toml")[name]
         except KeyError:
-            raise AttributeError(f"texts.toml of {package} has no {name!r}") from None
+            raise AttributeError(f"texts.toml of {self._package} has no {name!r}") from None
         return value
-
-    return get_text
 
 
 def phrases(package: str) -> Callable[..., str]:

@@ -31,7 +31,7 @@ class Descent(Algorithm[SmoothProblem, SmoothFacts]):
     iterations: int = number(5, 1, 100, label="Steps", help="Noisy gradients.")
 
     def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
-        epsilon = np.full(self.iterations, budget.left(facts.released) / self.iterations)
+        epsilon = np.full(self.iterations, budget.remaining(facts.released) / self.iterations)
         events = laplace_events(epsilon, facts.n, facts.n)
         scale = noise_scale(events[0], facts.gradient_sensitivity("l1", facts.n))
         return Plan.fixed(facts, budget, events, noise={"gradient": np.full(self.iterations, scale)})

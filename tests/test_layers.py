@@ -74,10 +74,10 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "experiment",
         "uploads",
         "downloads",
-        "charts glossary links number_table",
+        "charts glossary links splits",
         "appearance explain controls visitors",
         "components",
-        "markdown streamlit_patches terms",
+        "markdown streamlit_patches",
     ),
 }
 # Whose statements alone name a package of others. Pages draw through plots, families and ui, never with plotly itself.

@@ -21,7 +21,7 @@ from dpviz.privacy.accounting import accountants
 @delta_option
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, with all digits.")
 def plan(experiment: Experiment, delta: float, as_json: bool) -> int:
-    """What a budget buys: noise and ε at δ of every method.
+    """Show what a budget buys: noise and ε at δ of every method.
 
     From public facts alone; no data are read.
     """

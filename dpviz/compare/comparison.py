@@ -22,7 +22,7 @@ from dpviz.problems.base import Condition
 
 STEPS, PRIVACY = "steps", "privacy"  # names of horizontal axes, besides those of the runs
 SHARE = "share"  # in place of a metric's name: the remaining share of the value at the start, of each side's own metric
-MOST = 6  # largest number of sides of a comparison: more names do not fit the chart
+MAX_SIDES = 6  # largest number of sides of a comparison: more names do not fit the chart
 POINTS = 24  # largest number of points of a curve of ε at δ, each of which takes the accountants some time
 QUICK = tuple(method for method in accountants.METHODS if method != "pld")  # accountants that take little time
 
@@ -299,8 +299,8 @@ def joint_cost(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool =
     delta : the δ at which ε is read. repeats : true to publish all replicates of each method.
     fixed : true if all settings were chosen before any of these runs, so that the tightest accountant may compose them.
         Otherwise later settings may depend on earlier results, and only basic composition holds: pure ε add up; without
-        pure ε, each side's ε at δ / MOST add up, since that δ does not depend on the number of later runs. ρ and μ² add
-        up where their total was fixed beforehand (Rogers, Roth, Ullman, Vadhan 2016; Whitehouse et al. 2023).
+        pure ε, each side's ε at δ / MAX_SIDES add up, since that δ does not depend on the number of later runs. ρ and
+        μ² add up where their total was fixed beforehand (Rogers, Roth, Ullman, Vadhan 2016; Whitehouse et al. 2023).
     """
     # Releases by which facts were learned count once, also if several sides have their data set, or their problem.
     earlier_by_source: dict[str, list[Event]] = {}
@@ -328,7 +328,7 @@ def joint_cost(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool =
     if currency == "epsilon" and total is not None:
         epsilon = total
     else:
-        by_side = [composed_cost(runs, (), currency=None, delta=delta / MOST).epsilon for runs in runs_by_side]
+        by_side = [composed_cost(runs, (), currency=None, delta=delta / MAX_SIDES).epsilon for runs in runs_by_side]
         epsilon = accountants.total(earlier, "epsilon") + math.fsum(by_side)
     return Cost(
         methods=len(all_runs),

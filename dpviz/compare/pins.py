@@ -13,11 +13,11 @@ from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.specification import each_once
 
-MOST_PACKED, MOST_TEXT = 16_000, 64_000  # largest link that is unpacked, in characters; largest text in it, in bytes
-MOST = 3  # largest number of pins of a page
-MOST_NAME = 30  # characters of a name
-MOST_IN_ALL = 15  # largest number of pins in a file
-MOST_FILE = MOST_IN_ALL * MOST_TEXT  # bytes of a file
+MAX_PACKED, MAX_TEXT = 16_000, 64_000  # largest link that is unpacked, in characters; largest text in it, in bytes
+MAX_PINS = 3  # largest number of pins of a page
+MAX_NAME = 30  # characters of a name
+MAX_PINS_IN_FILE = 15  # largest number of pins in a file
+MAX_FILE_BYTES = MAX_PINS_IN_FILE * MAX_TEXT  # bytes of a file
 FORMAT = "dpviz pins"
 # The `kind` of settings names the module that defines them. Only kinds with these prefixes are read from a text, so
 # that a stranger's text makes no other module be imported.
@@ -43,8 +43,8 @@ class Pin:
 
 
 def clean(name: str) -> str:
-    """Return a name as charts and texts may show it: one line without markup, of at most MOST_NAME characters."""
-    return _without_markup(name)[:MOST_NAME].rstrip()
+    """Return a name as charts and texts may show it: one line without markup, of at most MAX_NAME characters."""
+    return _without_markup(name)[:MAX_NAME].rstrip()
 
 
 def _without_markup(name: str) -> str:
@@ -78,8 +78,10 @@ def to_file(pins: Sequence[Pin]) -> str:
 
 def from_file(content: bytes) -> tuple[Pin, ...]:
     """Return the pins of a file that `to_file` wrote. Raises UserError if it holds anything else."""
-    if len(content) > MOST_FILE:
-        raise UserError(f"It is larger than {MOST_FILE / 1e3:.0f} kB, which no file of pins is.", title="File not read")
+    if len(content) > MAX_FILE_BYTES:
+        raise UserError(
+            f"It is larger than {MAX_FILE_BYTES / 1e3:.0f} kB, which no file of pins is.", title="File not read"
+        )
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -97,8 +99,8 @@ def _pins(parts: Any, error: str) -> tuple[Pin, ...]:
     """Return the pins of parsed JSON, a list. Raises UserError, with the sentence `error` if it is no list or empty."""
     if not isinstance(parts, list) or not parts:
         raise UserError(error, title="Pins not read")
-    if len(parts) > MOST_IN_ALL:
-        raise UserError(f"It holds {len(parts)} pins; no more than {MOST_IN_ALL} are read.", title="Pins not read")
+    if len(parts) > MAX_PINS_IN_FILE:
+        raise UserError(f"It holds {len(parts)} pins; no more than {MAX_PINS_IN_FILE} are read.", title="Pins not read")
     return tuple(map(_pin, parts))
 
 
@@ -148,13 +150,13 @@ def compress(text: str) -> str:
 
 def decompress(packed: str) -> str:
     """Return the text that `compress` compressed. Raises UserError for any other text, and for one that is too long."""
-    if len(packed) > MOST_PACKED:
+    if len(packed) > MAX_PACKED:
         raise UserError("It is longer than what this page writes. Ask for a new link.", title="Link not read")
     try:
         padding = "=" * (-len(packed) % 4)  # up to a multiple of four characters; `compress` leaves it out
         compressed = base64.b64decode(packed + padding, altchars=b"-_", validate=True)
         stream = zlib.decompressobj()
-        text = stream.decompress(compressed, max_length=MOST_TEXT)
+        text = stream.decompress(compressed, max_length=MAX_TEXT)
         if stream.eof and not stream.unused_data:  # all of the text, and nothing behind it
             return text.decode()
     except (ValueError, zlib.error):

@@ -10,10 +10,9 @@ import numpy as np
 
 from dpviz import resources
 from dpviz.datasets.base import DatasetFacts, DatasetSpecification, rows_field, seed_field
-from dpviz.datasets.uploads.from_data import ROWS
 from dpviz.datasets.uploads.parsing import column_numbers
 from dpviz.datasets.uploads.reading import Reading
-from dpviz.datasets.uploads.upload import Prepared, RowsRead, Upload, prepare_upload
+from dpviz.datasets.uploads.upload import ROWS, Prepared, RowsRead, Upload, prepare_upload
 from dpviz.errors import UserError
 from dpviz.later import pd, pyarrow
 from dpviz.specification import choice
@@ -184,7 +183,7 @@ class CovertypeUpload(Upload, _Covertype):
             table[:, column] = column_numbers(frame.iloc[:, column])[is_used]
         table[:, -1] = np.where(classes[is_used] == SPRUCE, 1.0, -1.0)
         table.flags.writeable = False
-        return RowsRead(table, kept=is_used)
+        return RowsRead(table, is_used=is_used)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Return features (n, 54), standardised and divided by _SCALE, and labels (n,)."""

@@ -212,7 +212,7 @@ class CategoricalUpload(Upload, CategoricalSpecification):
         """Return the codes (n, columns), int16, of all rows of a table; no row is left out."""
         check_columns(frame, [name for name, _ in self.columns])
         codes = parsing.encode_categories(frame, self.columns, self.edges)
-        return RowsRead(codes, kept=np.ones(len(frame), dtype=bool))
+        return RowsRead(codes, is_used=np.ones(len(frame), dtype=bool))
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray]:
         return (self.table(tables, columns=len(self.columns), dtype=np.int16),)

@@ -306,7 +306,7 @@ class GroupedUpload(Upload, GroupedSpecification):
         rows_read = read_rows(frame, self.names, self.bounds, self.target, self.positive, missing=self.missing)
         limits.check_columns(frame, (self.group,))
         positions = group_positions(frame[self.group], self.groups)
-        table = np.column_stack([rows_read.table, positions[rows_read.kept]])  # of the rows that are not left out
+        table = np.column_stack([rows_read.table, positions[rows_read.is_used]])  # of the rows that are not left out
         table.flags.writeable = False
         return replace(rows_read, table=table)
 

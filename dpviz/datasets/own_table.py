@@ -19,7 +19,7 @@ from dpviz.datasets.uploads.limits import check_columns, no_range, quote_name
 from dpviz.datasets.uploads.parsing import Bins, class_label
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import (
-    MOST_ROWS_OF_A_PERSON,
+    MAX_ROWS_OF_A_PERSON,
     NO_CATEGORIES,
     Prepared,
     U,
@@ -97,7 +97,7 @@ def table(
     shares: Sequence[float] = (),
     user: str | None = None,
     person: str | None = None,
-    rows_per_person: Annotated[int, Between(1, MOST_ROWS_OF_A_PERSON, ends=True)] = 1,
+    rows_per_person: Annotated[int, Between(1, MAX_ROWS_OF_A_PERSON, ends=True)] = 1,
     reading: Reading | None = None,
 ) -> Any:  # one of four classes, each for some of the problems: the arguments say which, and a type checker cannot
     """Declare a table of your own as data that carry their rows, for `data=` of a problem.

@@ -12,10 +12,9 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from dpviz.datasets.base import Dataset, DatasetFacts
-from dpviz.datasets.uploads.from_data import ROWS
 from dpviz.datasets.uploads.limits import MAX_ROWS, check_columns, check_id_column, quote_name
 from dpviz.datasets.uploads.parsing import encode_classes
-from dpviz.datasets.uploads.upload import Name, Prepared, RowsRead, UploadedTable, prepare, prepare_upload
+from dpviz.datasets.uploads.upload import ROWS, Name, Prepared, RowsRead, UploadedTable, prepare, prepare_upload
 from dpviz.errors import UserError
 from dpviz.later import pd
 
@@ -83,7 +82,7 @@ class UserUpload(UploadedTable):
         """Make the array of `UploadedTable.read`, with the number of each row's user in one more column at its end."""
         rows_read = super().read(frame)
         check_columns(frame, (self.user,))
-        users = user_numbers(frame[self.user][rows_read.kept])  # of the rows that are not left out
+        users = user_numbers(frame[self.user][rows_read.is_used])  # of the rows that are not left out
         table = np.column_stack([rows_read.table, users])
         table.flags.writeable = False
         return replace(rows_read, table=table)

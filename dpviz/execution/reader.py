@@ -195,21 +195,16 @@ class _Collector:
         """Do nothing: there is no buffer."""
 
 
-def _stream(table: "pyarrow.Table | None") -> list[memoryview]:
-    """Return a table as the pieces of an Arrow stream; no pieces if there is no table."""
+def _message(header: Mapping[str, Any], data: bytes) -> Pieces:
+    """Return the message that answers a request: the header, followed by the table, if any, as an Arrow stream."""
+    answer, table = _answer(header, data)
     collector = _Collector()
     if table is not None:
         with pyarrow.ipc.new_stream(pyarrow.PythonFile(collector, "w"), table.schema) as stream:
             stream.write_table(table)
-    return collector.written
-
-
-def _message(header: Mapping[str, Any], data: bytes) -> Pieces:
-    """Return the message that answers a request: the header, followed by the stream of the table."""
-    answer, table = _answer(header, data)
-    stream = _stream(table)
+    pieces = collector.written
     del table  # before `resident` counts the memory
-    return [*pack(answer | {"resident": resident(), "stream": sum(map(len, stream))}, {}), *stream]
+    return [*pack(answer | {"resident": resident(), "stream": sum(map(len, pieces))}, {}), *pieces]
 
 
 def main() -> None:

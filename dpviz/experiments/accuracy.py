@@ -21,7 +21,7 @@ from dpviz.privacy.budgets import Budget, NoPrivacy
 from dpviz.specification import Control, Specification
 
 MAX_GROWTH = 10_000.0  # the largest factor by which a number of the bound, such as rows, is multiplied
-MOST_NEEDED = 1e9  # rows; a search for a number of rows ends here
+MAX_NEEDED = 1e9  # rows; a search for a number of rows ends here
 _ACCURACY = 2e-4  # relative accuracy of a factor: three digits
 B = TypeVar("B", bound=Budget)
 
@@ -178,7 +178,7 @@ def levers(bound: ErrorBound, budget: Budget, factor: float = 0.5) -> Levers:
 
 @lru_cache(64)
 def rows_needed(bound: ErrorBound, target: float, budget: Budget) -> int | None:
-    """Return the smallest number of rows whose bound under a budget is at most `target`; None beyond MOST_NEEDED.
+    """Return the smallest number of rows whose bound under a budget is at most `target`; None beyond MAX_NEEDED.
 
     Raises UserError where the method does not exist in the budget's currency.
     """
@@ -186,7 +186,7 @@ def rows_needed(bound: ErrorBound, target: float, budget: Budget) -> int | None:
     def error(rows: float) -> float:
         return bound.model_copy(update={"rows": math.ceil(rows)}).best(budget).bound
 
-    growth = _smallest_growth(error, target, MOST_NEEDED, bound)  # growth of a single row: the number of rows
+    growth = _smallest_growth(error, target, MAX_NEEDED, bound)  # growth of a single row: the number of rows
     if growth is None:
         return None
     # `growth` is enough, but may be too large by its accuracy: find the first whole number up to it that is enough.

@@ -317,7 +317,7 @@ class Experiment(Displayed, Specification):
             if cost > row_budget.limit * (1 + 1e-6) or plan.budget != row_budget:  # 1e-6: rounding errors
                 raise UserError(
                     f"The budget is {row_budget.describe()}, and what is released costs {row_budget.symbol} = "
-                    f"{short_up(cost, 4)}. A plan may spend `budget.left(facts.released)`, an ε, ρ or μ².",
+                    f"{short_up(cost, 4)}. A plan may spend `budget.remaining(facts.released)`, an ε, ρ or μ².",
                     title=f"The plan of {arm.label} does not keep its budget",
                 )
             # Under a filter, the method chooses among the allowed events during the run.

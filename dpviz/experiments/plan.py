@@ -46,7 +46,7 @@ _BY_CONDITION: Mapping[tuple[bool, bool], Privacy] = MappingProxyType(  # key: (
         (True, True): "private if known beforehand and the seed stays secret",
     }
 )
-MOST_RECORDED = 1_000  # largest number of iterations in `Plan.record_at`
+MAX_RECORDED = 1_000  # largest number of iterations in `Plan.record_at`
 NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})  # the default of mappings of arrays
 
 
@@ -121,8 +121,8 @@ class Plan(Displayed):
         if self.charged_at.shape != (count,) or not _ascending(self.charged_at, 1, steps):
             raise ValueError(f"{count} events are charged in ascending order at 1 to {steps}, not at {self.charged_at}")
         record_at = np.empty(0) if self.record_at is None else self.record_at
-        if len(record_at) > MOST_RECORDED or not _ascending(record_at, 0, steps):
-            raise ValueError(f"at most {MOST_RECORDED} iterations to record ascend from 0 to {steps}, not {record_at}")
+        if len(record_at) > MAX_RECORDED or not _ascending(record_at, 0, steps):
+            raise ValueError(f"at most {MAX_RECORDED} iterations to record ascend from 0 to {steps}, not {record_at}")
         if self.worst_case is not None:
             if not isinstance(self.terms, Filter):
                 raise ValueError("what a fixed plan has spent after each iteration follows from its events")
@@ -232,7 +232,7 @@ class Plan(Displayed):
             return replace(self, person=replace(statement, terms=FixedEvents(with_cost)))
         # Some event has no cost by itself for a person. All events together, charged at the first iteration, cost what
         # the earlier releases leave of the budget.
-        together = FixedEvents((StatedApproximateDP(budget.left(released), budget.own_delta(0.0)),))
+        together = FixedEvents((StatedApproximateDP(budget.remaining(released), budget.own_delta(0.0)),))
         return replace(self, person=replace(statement, terms=together, charged_at=np.ones(1, dtype=int)))
 
     @property

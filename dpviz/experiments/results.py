@@ -477,7 +477,7 @@ def composed_cost(
     for plan, repeats in runs:
         counts.update({event: repeats * count for event, count in Counter(plan.statement.events).items()})
     max_repeats = max(repeats for _, repeats in runs)
-    counted = list(counts.items()) if len(counts) <= accountants.MOST_ADDED else rounded_up(counts.items())
+    counted = list(counts.items()) if len(counts) <= accountants.MAX_ADDED else rounded_up(counts.items())
     events = tuple(Repeat(event, count) for event, count in counted)
     # The plans depend on the releases before the runs: only basic composition holds, so that ε adds up.
     earlier_cost = accountants.total(earlier, "epsilon")

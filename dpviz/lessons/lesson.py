@@ -91,7 +91,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Axes:
+class LessonAxes:
     """Titles and scales of a lesson's chart.
 
     diagnostic : true if its curves read the raw data. each : true if they show every run instead of the median.
@@ -125,7 +125,7 @@ class Measure(ABC):
         """Return the lines of a side for the chart; none before it has run."""
 
     @abstractmethod
-    def axes(self, side: Side) -> Axes:
+    def axes(self, side: Side) -> LessonAxes:
         """Return the titles and scales of the chart."""
 
     @abstractmethod
@@ -185,11 +185,11 @@ class FinalMedian(Measure):
         low, median, high = values.T
         return (Curve(iterations, median, low, high),)
 
-    def axes(self, side: Side) -> Axes:
+    def axes(self, side: Side) -> LessonAxes:
         metric = side.experiment.metrics()[self.metric]
         is_log, is_diagnostic = metric.scale == "log", not metric.released
-        height = 300 if self.schedule else Axes.height  # a chart of the noise goes below
-        return Axes("Step t", metric.label, log_y=is_log, diagnostic=is_diagnostic, height=height)
+        height = 300 if self.schedule else LessonAxes.height  # a chart of the noise goes below
+        return LessonAxes("Step t", metric.label, log_y=is_log, diagnostic=is_diagnostic, height=height)
 
     def reach(self, side: Side) -> tuple[float, float]:
         return 0.0, float(side.plans[self.arm].iterations)
@@ -249,7 +249,7 @@ class Spread(FinalMedian):
         shares = 100 * (np.arange(len(ends)) + 0.5) / len(ends)  # 0.5: half of the run itself counts as lower
         return (Curve(shares, ends),)
 
-    def axes(self, side: Side) -> Axes:
+    def axes(self, side: Side) -> LessonAxes:
         return replace(super().axes(side), x="Share of the runs that end lower [%]", each=True)
 
     def reach(self, _: Side) -> tuple[float, float]:
@@ -301,7 +301,7 @@ class Lesson:
     answers : the intervals of the ratio between which the reader chooses.
     heights : lower and upper end of the chart's vertical axis, in all steps: with room for the curves after the change,
         and for as much that does not come.
-    drawn : true if the reader draws the curve, whose end is the prediction, instead of choosing an answer.
+    is_drawn : true if the reader draws the curve, whose end is the prediction, instead of choosing an answer.
     also : a function that returns further numbers for the texts, from both sides.
     """
 
@@ -320,7 +320,7 @@ class Lesson:
     try_it: str
     answers: tuple[Answer, ...]
     heights: tuple[float, float]
-    drawn: bool = False
+    is_drawn: bool = False
     also: Callable[[Side, Side], Numbers] = _nothing
 
     @cached_property
@@ -432,8 +432,8 @@ class NoiseOfMeans(Measure):
         debts = np.array([_noise_of_equal_shares(settings, int(count)) for count in counts])
         return noise, Curve(counts, debts, name="added up like debts")
 
-    def axes(self, _: Side) -> Axes:
-        return Axes("Means T that share the budget", "Noise in each mean σ", log_x=True)
+    def axes(self, _: Side) -> LessonAxes:
+        return LessonAxes("Means T that share the budget", "Noise in each mean σ", log_x=True)
 
     def reach(self, side: Side) -> tuple[float, float]:
         return 1.0, float(_budget_settings(side).means.iterations)
@@ -492,8 +492,8 @@ class ShareFound(Measure):
         """
         return 100 * (1 - float(PureDP(epsilon=epsilon).tradeoff(FALSE_ALARMS)))
 
-    def axes(self, _: Side) -> Axes:
-        return Axes("ε", f"People found at {short(100 * FALSE_ALARMS)} % false alarms [%], at most", log_y=False)
+    def axes(self, _: Side) -> LessonAxes:
+        return LessonAxes("ε", f"People found at {short(100 * FALSE_ALARMS)} % false alarms [%], at most", log_y=False)
 
     def reach(self, side: Side) -> tuple[float, float]:
         return 0.0, _budget_settings(side).budget.amount
@@ -508,7 +508,7 @@ class ShareFound(Measure):
         }
 
 
-class Neighbours(BudgetSettings):
+class NeighbourSettings(BudgetSettings):
     """Settings of a lesson on the two neighbouring relations: a budget, and the change that attackers look for."""
 
     kind: ClassVar[str] = "experiments.budget_lessons.neighbours"
@@ -534,7 +534,7 @@ class ShareFoundByChange(ShareFound):
 def _epsilon_of_change(side: Side, epsilon: float) -> float:
     """Return the ε about the change that the settings name, if that about a person who comes or goes is `epsilon`."""
     settings = side.settings
-    assert isinstance(settings, Neighbours)
+    assert isinstance(settings, NeighbourSettings)
     changes_of_one = 1 if settings.relation == "add/remove-one" else 2  # to replace is to remove and to add
     release = grouped(StatedPureDP(epsilon), changes_of_one)  # the same release for so many changes at once
     assert isinstance(release, StatedPureDP)
@@ -574,8 +574,8 @@ class SurveyError(Measure):
         people = np.unique(np.geomspace(FEW, survey.means.rows, _POINTS).round().astype(int))
         return (Curve(people, 100 * np.array([survey.model.error(int(n)) for n in people])),)
 
-    def axes(self, _: Side) -> Axes:
-        return Axes("People n", f"Error of the share of yes, {short(100 * CONFIDENCE)} % [points]", log_x=True)
+    def axes(self, _: Side) -> LessonAxes:
+        return LessonAxes("People n", f"Error of the share of yes, {short(100 * CONFIDENCE)} % [points]", log_x=True)
 
     def reach(self, side: Side) -> tuple[float, float]:
         return float(FEW), float(_survey(side).means.rows)
@@ -630,7 +630,7 @@ def _factors(old_side: Side, new_side: Side) -> Numbers:
 
 CURRENCIES = load_lesson(__package__, "currencies", BudgetSettings, measure=NoiseOfMeans(), also=_factors)
 PERSON = load_lesson(__package__, "person", BudgetSettings, measure=ShareFound())
-NEIGHBOURS = load_lesson(__package__, "neighbours", Neighbours, measure=ShareFoundByChange())
+NEIGHBOURS = load_lesson(__package__, "neighbours", NeighbourSettings, measure=ShareFoundByChange())
 TRUST = load_lesson(__package__, "trust", Survey, measure=SurveyError())
 
 LESSONS = (PERSON, NEIGHBOURS, TRUST, CURRENCIES)

@@ -28,7 +28,7 @@ def with_drawings(figure: go.Figure, drawings: Sequence[Sequence[float]], sheet:
     x: list[float | None] = []
     y: list[float | None] = []
     for heights in drawings:
-        across, up = sheet.drawn(heights)
+        across, up = sheet.curve(heights)
         x += [*across.tolist(), None]  # None: a gap before the next curve
         y += [*up.tolist(), None]
     color = with_opacity(PALETTE["second"], FAINT)

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.lessons.lesson import Axes, Curve, Frame
-from dpviz.plots.elements.axes import Axes as FigureAxes
-from dpviz.plots.elements.axes import Range
+from dpviz.lessons.lesson import Curve, Frame, LessonAxes
+from dpviz.plots.elements.axes import Axes, Range
 from dpviz.plots.elements.labels import label_lines, margin_width
 from dpviz.plots.elements.lines import Line, line_figure
 from dpviz.plots.elements.sheets import FixedAxis, Sheet
@@ -24,7 +23,7 @@ def before_and_after(
     before: Sequence[Curve],
     after: Sequence[Curve],
     names: tuple[str, str],
-    axes: Axes,
+    axes: LessonAxes,
     frame: Frame,
     guess: Curve | None = None,
 ) -> go.Figure:
@@ -39,7 +38,7 @@ def before_and_after(
         lines.append(Line(guess.x, guess.y, guess.name, ArmStyle(PALETTE["second"], DASHES[2])))
     figure = line_figure(
         lines,
-        FigureAxes(axes.x, axes.y, log_x=axes.log_x, log_y=axes.log_y),
+        Axes(axes.x, axes.y, log_x=axes.log_x, log_y=axes.log_y),
         not_private=axes.diagnostic,  # true if the curves read the raw data
         height=axes.height,
         ranges=_ranges(axes, frame),
@@ -58,11 +57,11 @@ def noise(
     """
     scales = np.concatenate([curve.y for curve in (*before, *after)])
     frame = x_ends, (float(scales.min()) / 4, float(scales.max()) * 4)  # 4: free space on the log axis
-    axes = Axes("Step t", "Noise scale in step t", height=160)
+    axes = LessonAxes("Step t", "Noise scale in step t", height=160)
     return before_and_after(before, after if reveal else (), names, axes, frame)
 
 
-def sheet(before: Sequence[Curve], names: tuple[str, str], axes: Axes, frame: Frame) -> Sheet:
+def sheet(before: Sequence[Curve], names: tuple[str, str], axes: LessonAxes, frame: Frame) -> Sheet:
     """Return the sheet on which the reader draws the predicted curve: the axes of `before_and_after`, the first known
     curve, and equally spaced handles. The drawn curve starts where the known one does."""
     x_range, y_range = _ranges(axes, frame)
@@ -81,7 +80,7 @@ def _margin(before: Sequence[Curve], names: tuple[str, str]) -> int:
     return margin_width([line for label in labels for line in label_lines(label, number)])
 
 
-def _ranges(axes: Axes, frame: Frame) -> tuple[Range, Range]:
+def _ranges(axes: LessonAxes, frame: Frame) -> tuple[Range, Range]:
     """Return the ranges of the horizontal and of the vertical axis, whose ends are exponents of ten on a log axis."""
     x_ends, y_ends = frame
     left, right = np.log10(x_ends).tolist() if axes.log_x else x_ends

@@ -110,7 +110,7 @@ def calibrate_laplace(
     shares, m, n = _shares(weights, m, n), int(m), int(n)  # NumPy's whole numbers overflow
     if not budget.private:
         return np.full(len(shares), math.inf)
-    target = budget.left(prior)
+    target = budget.remaining(prior)
     # The largest cost of a step that still hides the rows of its batch.
     max_cost = math.inf if m == n else float(closed_forms.amplify(max_batch_parameter("laplace", budget), m, n))
     if budget.pure:  # the costs ε_t add up
@@ -163,7 +163,7 @@ def calibrate_gaussian(
     if not budget.private:
         return np.full(len(shares), math.inf)
     if m == n or not budget.allows_gaussian:  # in the second case `gaussian_rho` raises UserError
-        return shares * budget.gaussian_rho(budget.left(prior))
+        return shares * budget.gaussian_rho(budget.remaining(prior))
     if not budget.amplifies_gaussian:
         raise UserError(
             "Random batches do not shrink the ρ or the μ of Gaussian noise: both promise something for every attack, "
@@ -174,7 +174,7 @@ def calibrate_gaussian(
         )
     max_cost = max_batch_parameter("gaussian", budget) ** 2 / 2  # of a step that still hides the rows of its batch
     return shares * _largest_multiple(
-        "gaussian", tuple(shares.tolist()), (m, n, sampling), budget, budget.left(prior), max_cost=max_cost
+        "gaussian", tuple(shares.tolist()), (m, n, sampling), budget, budget.remaining(prior), max_cost=max_cost
     )
 
 
@@ -212,8 +212,8 @@ def calibrated_events(
     if the cost of an event is expensive to compute, to MANY_LEVELS if closed forms are added up.
     """
     has_closed_form = budget.pure or not budget.private or (noise == "gaussian" and m == n)
-    # With more different events than MOST_EXACT, accountants would round them.
-    if not has_closed_form and len(set(weights.tolist())) > accountants.MOST_EXACT:
+    # With more different events than MAX_EXACT, accountants would round them.
+    if not has_closed_form and len(set(weights.tolist())) > accountants.MAX_EXACT:
         is_expensive = not budget.adds_up or noise == "gaussian"
         weights = levelled(weights, LEVELS if is_expensive else MANY_LEVELS)
     if noise == "laplace":
@@ -236,7 +236,7 @@ def calibrate_selections(
     counts = np.zeros(len(sizes))
     np.add.at(counts, index_of_size, times)
     counts, sizes = counts[sizes > 0], sizes[sizes > 0]  # a range of 0 costs nothing
-    target = budget.left(prior)
+    target = budget.remaining(prior)
     if budget.pure:  # the cost is in proportion to s
         return target / budget.selection_cost(sizes, counts)
 

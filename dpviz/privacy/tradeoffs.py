@@ -17,7 +17,7 @@ from dpviz.privacy.accounting.rdp_tradeoffs import zcdp_advantage, zcdp_tradeoff
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace
 
 
-def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike, max_cells: int = pld.MOST_CELLS) -> Floats:
+def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike, max_cells: int = pld.MAX_CELLS) -> Floats:
     """Return f(α), the smallest false negative rate of any test with false positive rate α, for each given α.
 
     f(α) = max(0, sup_ε 1 - δ(ε) - e^ε α), where δ(ε) is the privacy profile of all releases together and ε any real
@@ -98,7 +98,7 @@ def advantage(events: Sequence[Event]) -> float:
 
 
 @lru_cache(6)
-def _composed_profiles(events: tuple[Event, ...], max_cells: int = pld.MOST_CELLS) -> tuple[per_event.Profile, ...]:
+def _composed_profiles(events: tuple[Event, ...], max_cells: int = pld.MAX_CELLS) -> tuple[per_event.Profile, ...]:
     """Return the privacy profiles δ(ε) of all events together, functions of any real ε, accurate to about 1e-8.
 
     There is one profile if both directions (which one of the data sets is the null hypothesis) have the same, else two.

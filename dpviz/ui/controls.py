@@ -487,7 +487,7 @@ class Panel:
             with suppress(StreamlitAPIException):  # Streamlit refuses this if the patch behind `unbind` is left out
                 st.query_params[key] = stored[key]
 
-    def named(self, name: str, label: str, options: Iterable[str], help: str, first: str = "") -> str:
+    def one_of(self, name: str, label: str, options: Iterable[str], help: str, first: str = "") -> str:
         """Draw a choice of one of `options`, which are their own labels; return the option.
 
         At first, and when the chosen option no longer exists, it is `first`, or else the first of the options.
@@ -684,8 +684,8 @@ def draw_errors(container: DeltaGenerator | None = None, go_on: bool = True) -> 
     try:
         yield
     except UserError as error:
-        place = container or st
-        draw = place.info if isinstance(error, MissingInput) else place.error
+        area = container or st
+        draw = area.info if isinstance(error, MissingInput) else area.error
         draw(escape_sentence(str(error)), title=escape_sentence(error.title))
         if not go_on:
             raise

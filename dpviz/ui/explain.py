@@ -135,8 +135,8 @@ def assumptions(
     """
     if read:
         names = escape_sentence("; ".join(read))
-        taken = f"Not declared, but read from the data, which **no budget pays for**: {names}."
-        constants = f"{taken} For all else: {constants}"
+        sentence = f"Not declared, but read from the data, which **no budget pays for**: {names}."
+        constants = f"{sentence} For all else: {constants}"
     with st.container(border=True):
         st.subheader("Assumptions")
         rows = {

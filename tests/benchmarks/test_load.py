@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from dpviz.ui.experiment.texts import EARLIER
+from dpviz.ui.experiment import texts
 from dpviz.ui.families import FAMILIES, Entry
 from tests.benchmarks.processes import children, processor_seconds, resident
 from tests.benchmarks.visitors import Stops, Visitor
@@ -116,7 +116,7 @@ async def moved(movers: list[Visitor], seconds: float) -> list[float]:
 
 def has_its_result(page: Visitor) -> bool:
     """Whether the picture is of these settings; its run may go on."""
-    return not page.says(EARLIER)
+    return not page.says(texts.EARLIER)
 
 
 async def a_class(server: Server, number: int, runs: bool, seconds: float) -> tuple[list[float], list[float], float]:

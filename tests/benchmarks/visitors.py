@@ -247,8 +247,8 @@ class Visitor:
                 if data["packed"]:
                     stops = json.loads(zlib.decompress(b64decode(data["packed"])))
                     self._held = stops["slider"], stops["settings"]
-            case "bidi_component" if found.component_name == "dpviz_look":
-                self._look(found.id, json.loads(found.json), message.delta.fragment_id)
+            case "bidi_component" if found.component_name == "dpviz_poll":
+                self._poll(found.id, json.loads(found.json), message.delta.fragment_id)
             case "progress":
                 self.texts[tuple(message.metadata.delta_path)] = found.text
             case "slider" | "number_input" | "button" | "checkbox" | "selectbox" | "button_group":
@@ -259,14 +259,14 @@ class Visitor:
                 if kind == "number_input" and found.set_value:
                     self.query[found.query_param_key] = f"{found.value:g}"
 
-    def _look(self, component: str, data: dict[str, Any], fragment: str) -> None:
+    def _poll(self, component: str, data: dict[str, Any], fragment: str) -> None:
         """Ask for news once, after the time that the page names."""
 
         async def once() -> None:
             await asyncio.sleep(data["wait"])
             message = self._rerun()
             message.rerun_script.fragment_id = fragment
-            trigger = json.dumps([{"event": "look", "value": data["turn"]}])
+            trigger = json.dumps([{"event": "poll", "value": data["turn"]}])
             name = _make_trigger_id(component, "events")
             message.rerun_script.widget_states.widgets.append(WidgetState(id=name, json_trigger_value=trigger))
             self.polls += 1

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from dpviz.ui.families import FAMILIES
-from dpviz.ui.terms import TERMS
+from dpviz.ui.glossary import TERMS
 from tests.browser.conftest import (
     PICTURE,
     Visit,

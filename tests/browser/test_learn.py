@@ -45,7 +45,7 @@ def test_a_lesson_by_keyboard_alone(visit: Visit) -> None:
 
 
 def test_every_lesson_of_the_list_can_be_read_and_opened(visit: Visit) -> None:
-    """One whose name begins like that of a part without a body, "look", was drawn without a width."""
+    """One whose name begins like that of a part without a body was drawn without a width."""
     page = visit("/learn")
     buttons = page.locator('[class*="st-key-learn_open_"] button')
     expect(buttons).to_have_count(len(all_lessons()))

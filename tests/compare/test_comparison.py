@@ -157,7 +157,7 @@ def test_settings_chosen_after_seeing_earlier_runs_add_up(sides: tuple[Side, Sid
     assert cost.epsilon == cost.spent == pytest.approx(4.5)
     # Without a pure ε: of each side what its methods cost together, at its own part of δ.
     gauss = comparison.joint_cost([sides[1]] * 2, DELTA, repeats=False)
-    each = GaussianDP(mu=0.5 * math.sqrt(2)).to_epsilon_at(DELTA / comparison.MOST)
+    each = GaussianDP(mu=0.5 * math.sqrt(2)).to_epsilon_at(DELTA / comparison.MAX_SIDES)
     assert gauss is not None and gauss.epsilon == pytest.approx(2 * each, rel=1e-6) and gauss.proviso
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dpviz.compare import pins
-from dpviz.compare.pins import MOST_PACKED, MOST_TEXT, Pin, compress, decompress
+from dpviz.compare.pins import MAX_PACKED, MAX_TEXT, Pin, compress, decompress
 from dpviz.datasets import UploadedTable
 from dpviz.errors import UserError
 from dpviz.experiments.changes import differences
@@ -102,8 +102,8 @@ def raw(data: bytes) -> str:
         (PIN.to_link()[:-7], "missing or changed"),
         (raw(zlib.compress(b"{}") + b"more"), "missing or changed"),
         (raw(zlib.compress(b"\xff\xfe")), "missing or changed"),
-        (raw(zlib.compress(b" " * (MOST_TEXT + 1))), "missing or changed"),
-        ("A" * (MOST_PACKED + 1), "longer than"),
+        (raw(zlib.compress(b" " * (MAX_TEXT + 1))), "missing or changed"),
+        ("A" * (MAX_PACKED + 1), "longer than"),
         (compress("[" * 60_000), "not valid JSON"),
         (compress("9" * 5000), "not valid JSON"),
         (compress("[]"), "a name and an experiment"),
@@ -121,7 +121,7 @@ def test_a_hostile_link_gets_a_sentence(packed: str, sentence: str) -> None:
 
 def test_a_bomb_is_not_unpacked() -> None:
     bomb = raw(zlib.compress(b" " * 8_000_000, 9))
-    assert len(bomb) < MOST_PACKED
+    assert len(bomb) < MAX_PACKED
     with pytest.raises(UserError):
         decompress(bomb)
 

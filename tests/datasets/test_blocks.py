@@ -104,3 +104,7 @@ def test_a_file_of_another_size_or_a_damaged_one_is_a_sentence(stored: Path) -> 
         stored.write_bytes(damaged)
         with pytest.raises(UserError, match="Save it as UTF-8 CSV"):
             LogisticRegression(data=data).build({data.identity: TableFile(stored)})  # type: ignore[dict-item]
+    table().assign(tags=[["a", "b"]] * ROWS).to_parquet(stored)
+    with pytest.raises(UserError) as refused:
+        next(TableFile(stored).blocks())
+    assert refused.value.title == "Column 'tags' holds lists or records", "of a file that is not damaged"

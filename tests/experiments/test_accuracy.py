@@ -29,7 +29,7 @@ class PowerLaw(ErrorBound):
     def best(self, budget: Budget) -> BestBound:
         if isinstance(budget, NoPrivacy):
             return BestBound(self.floor, 7)
-        bound = self.floor + self.dimension * (self.rows * budget.left(())) ** -self.power
+        bound = self.floor + self.dimension * (self.rows * budget.remaining(())) ** -self.power
         return BestBound(bound, 7) if bound < START else BestBound(START, 0)
 
     def without_privacy(self) -> float:

@@ -32,7 +32,7 @@ from dpviz.datasets import (
     prepare_groups,
     prepare_users,
 )
-from dpviz.datasets.uploads.from_data import Mark, mark_phrases
+from dpviz.datasets.uploads.upload import Mark, mark_phrases
 from dpviz.execution.increments import Sender, add_increment
 from dpviz.experiments import results
 from dpviz.experiments.experiment import Experiment

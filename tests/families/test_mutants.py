@@ -53,7 +53,7 @@ class Descent(Algorithm[SmoothProblem, SmoothFacts]):
             raise UserError(
                 "It exists for pure epsilon only; state the budget so.", title="Not defined for this currency"
             )
-        each = np.full(self.iterations, budget.left(facts.released) / self.iterations)
+        each = np.full(self.iterations, budget.remaining(facts.released) / self.iterations)
         events = calibration.laplace_events(each, facts.n, facts.n)
         scales = [noise_scale(event, facts.gradient_sensitivity("l1", facts.n)) for event in events]
         return Plan.fixed(

@@ -342,7 +342,7 @@ class Search(Algorithm[CosineProblem, CosineFacts]):
                 "This method exists for pure epsilon only; state the budget so.", title="Not defined for this currency"
             )
         m = max(1, round(self.batch_fraction * facts.n))
-        each = math.inf if isinstance(budget, NoPrivacy) else budget.left(facts.released) / self.iterations
+        each = math.inf if isinstance(budget, NoPrivacy) else budget.remaining(facts.released) / self.iterations
         inner = each if m == facts.n else float(closed_forms.amplified_inverse(each, m, facts.n))
         releases = Seq((Laplace(inner / 2), StatedPureDP(inner / 2)))
         event = releases if m == facts.n else Sub("wor", m, facts.n, releases)

@@ -1,7 +1,7 @@
 """All terms stand on one page; what a press on one of them says, only a browser shows."""
 
 from dpviz.ui import glossary
-from dpviz.ui.terms import TERMS
+from dpviz.ui.glossary import TERMS
 from tests.pages.reading import Load, text
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpviz.lessons.lesson import Axes, Curve
+from dpviz.lessons.lesson import Curve, LessonAxes
 from dpviz.plots import lesson_figures
 from dpviz.plots.elements.sheets import FixedAxis
 
@@ -22,9 +22,9 @@ def test_places_and_values_are_inverse_and_ticks_are_round(ruler: FixedAxis) -> 
 
 def test_a_drawn_curve_begins_where_the_known_one_does_and_ends_at_the_reach() -> None:
     known = Curve(np.array([0.0, 10.0, 20.0]), np.array([0.2, 0.1, 0.05]))
-    axes, frame, names = Axes("Step t", "Loss"), ((0.0, 200.0), (0.001, 10.0)), ("T = 20", "T = 200")
+    axes, frame, names = LessonAxes("Step t", "Loss"), ((0.0, 200.0), (0.001, 10.0)), ("T = 20", "T = 200")
     sheet = lesson_figures.sheet((known,), names, axes, frame)
-    x, y = sheet.drawn([0.5] * len(sheet.handles))
+    x, y = sheet.curve([0.5] * len(sheet.handles))
     assert (x[0], x[-1], y[0]) == pytest.approx((0.0, 200.0, 0.2))
     assert [float(sheet.y.value(np.array(end))) for end in (0.0, 1.0)] == pytest.approx([0.001, 10.0])
     told = lesson_figures.before_and_after((known,), (), names, axes, frame).layout  # the axes of other predictions

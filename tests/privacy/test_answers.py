@@ -110,12 +110,12 @@ def test_groups_are_read_released_and_refused() -> None:
             planned = plan.replaced(noise=noise).planned(ZeroConcentratedDP(rho=0.5))
             large = analyses.made_up(statistics, 4000, np.random.default_rng(2))
             columns = [analyses.read(statistic, large) for statistic in statistics]
-            for p, c, answer in zip(planned, columns, analyses.released(planned, columns, 3), strict=True):
+            for p, c, answer in zip(planned, columns, analyses.release(planned, columns, 3), strict=True):
                 exact = of_exact(p.statistic, c)
                 assert answer.shape == (2,) and np.abs(answer - exact).max() < 2 * (p.largest_error or 0.0)
     planned = Analyses(rows=5, statistics=(mean,)).planned(PureDP(epsilon=1.0))
     with pytest.raises(UserError, match="with the index of its group"):
-        analyses.released(planned, [np.zeros(5)])
+        analyses.release(planned, [np.zeros(5)])
     with pytest.raises(UserError, match="no column “region”"):
         analyses.read(mean, {"age": [1]})
     for wrong in (
@@ -219,7 +219,7 @@ def test_the_answers_are_as_far_off_as_planned_and_cost_it(
     columns = [analyses.read(p.statistic, table) for p in planned]
     runs, within = 300, np.zeros(len(ALL))
     for seed in range(runs):
-        found = analyses.released(planned, columns, seed)
+        found = analyses.release(planned, columns, seed)
         assert charged == [p.event for p in planned]
         charged.clear()
         for i, (p, column, answer) in enumerate(zip(planned, columns, found, strict=True)):
@@ -233,7 +233,7 @@ def test_the_answers_are_as_far_off_as_planned_and_cost_it(
     assert (within / runs >= 0.95 - 4 * math.sqrt(0.05 * 0.95 / runs)).all()
     assert isinstance(found[0], int) and found[3].dtype.kind == "i" and len(found[3]) == 4 and found[4] in VALUES
     # Nobody knows the seed of another run.
-    assert analyses.released(planned, columns)[1] != analyses.released(planned, columns)[1]
+    assert analyses.release(planned, columns)[1] != analyses.release(planned, columns)[1]
 
 
 @pytest.mark.parametrize("kind", [Sum, Mean])
@@ -241,7 +241,7 @@ def test_the_noise_has_digits_far_from_0(kind: type[Sum | Mean]) -> None:
     """As for the times of one day, in seconds since 1970."""
     statistic = kind(name="time", lowest=1e12 - 1, highest=1e12)
     (planned,) = Analyses(rows=1000, statistics=(statistic,)).planned(PureDP(epsilon=50.0))
-    (answer,) = analyses.released([planned], [np.full(1000, 1e12)], 3)
+    (answer,) = analyses.release([planned], [np.full(1000, 1e12)], 3)
     assert answer == pytest.approx(1e12 * (1000 if kind is Sum else 1), rel=0, abs=1.0)
 
 
@@ -249,7 +249,7 @@ def test_a_column_that_does_not_fit_is_a_sentence_that_quotes_nothing_of_it() ->
     planned = Analyses(rows=20, statistics=(Mean(name="age"), Sum())).planned(PureDP(epsilon=1.0))
     for column in (np.zeros(19), ["secret"] * 20, np.zeros((20, 2)), None):
         with pytest.raises(UserError, match="age needs 20 numbers") as raised:
-            analyses.released(planned, [column, np.zeros(20)])  # type: ignore[list-item]
+            analyses.release(planned, [column, np.zeros(20)])  # type: ignore[list-item]
         assert "secret" not in str(raised.value)
 
 
@@ -259,10 +259,10 @@ def test_a_secret_number_of_rows_is_not_compared_with_the_plan() -> None:
     plan = Analyses(rows=100, rows_per_person=2, relation="add/remove-one", statistics=statistics)
     for rows in (0, 1, 7, 400):
         people = np.arange(rows) // 2
-        answers = analyses.released(plan.planned(PureDP(epsilon=1.0)), [np.ones(rows)] * 3, 5, people)
+        answers = analyses.release(plan.planned(PureDP(epsilon=1.0)), [np.ones(rows)] * 3, 5, people)
         assert 0 <= answers[1] <= 9 and 0 <= answers[2] <= 1
     with pytest.raises(UserError, match="Somebody has more rows"):
-        analyses.released(plan.planned(PureDP(epsilon=1.0)), [np.ones(3)] * 3, 5, np.zeros(3))
+        analyses.release(plan.planned(PureDP(epsilon=1.0)), [np.ones(3)] * 3, 5, np.zeros(3))
 
 
 def test_of_each_person_so_many_rows_count_as_the_plan_says() -> None:
@@ -276,8 +276,8 @@ def test_of_each_person_so_many_rows_count_as_the_plan_says() -> None:
     planned = Analyses(rows=24, rows_per_person=8, statistics=(Count(),)).planned(PureDP(epsilon=1.0))
     for wrong in (None, people, people[:-1]):
         with pytest.raises(UserError, match=r"rows_kept|`people`"):
-            analyses.released(planned, [np.ones(24)], people=wrong)
-    assert analyses.released(planned, [np.ones(24)], people=np.array([None, math.nan, *map(str, range(22))], object))
+            analyses.release(planned, [np.ones(24)], people=wrong)
+    assert analyses.release(planned, [np.ones(24)], people=np.array([None, math.nan, *map(str, range(22))], object))
     kept_plan = Analyses(rows=20, rows_per_person=10, statistics=(Count(),)).planned(PureDP(epsilon=1.0))
     rows = rows_kept(people, 10)
-    assert analyses.released(kept_plan, [np.ones(24)[rows]], people=people[rows])
+    assert analyses.release(kept_plan, [np.ones(24)[rows]], people=people[rows])

@@ -44,7 +44,7 @@ def composed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Composed]:
     for cached in (accountants.epsilon_curve, calibration._largest_multiple, tradeoffs._composed_profiles):
         cached.cache_clear()
     yield found
-    assert max(found.windows, default=0) <= pld.LARGEST_WINDOW and max(found.cells, default=0) <= pld.MOST_MEMORY
+    assert max(found.windows, default=0) <= pld.LARGEST_WINDOW and max(found.cells, default=0) <= pld.MAX_MEMORY
 
 
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:

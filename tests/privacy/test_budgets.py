@@ -111,7 +111,7 @@ ADDITIVE = [budget for budget in STATED if budget.currency is not None]
 def test_a_budget_is_used_up_by_the_noise_that_it_buys_in_its_own_number(budget: Budget) -> None:
     """Cost and amount are in one unit, and what was spent is the number that is stated."""
     if not budget.private:
-        assert budget.amount == budget.limit == budget.left(()) == budget.spent((Laplace(1.0),)) == math.inf
+        assert budget.amount == budget.limit == budget.remaining(()) == budget.spent((Laplace(1.0),)) == math.inf
         assert budget.symbol == budget.describe() == "no privacy" and budget.advantage() == 1.0
         return
     events = calibration.calibrated_events("laplace", budget, np.ones(5), 10, 10)
@@ -131,7 +131,7 @@ def test_a_currency_that_adds_up_agrees_with_its_unit(budget: Budget) -> None:
     assert budget.cost((budget.release("any"),)) == pytest.approx(budget.amount, rel=1e-12)
     assert budget.share(0.25).amount == pytest.approx(budget.amount / 4)
     prior = (Laplace(0.1),)
-    assert budget.share(1.0, prior).amount == pytest.approx(budget.left(prior))
+    assert budget.share(1.0, prior).amount == pytest.approx(budget.remaining(prior))
 
 
 @pytest.mark.parametrize("budget", STATED, ids=lambda budget: budget.kind)

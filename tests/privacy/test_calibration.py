@@ -227,12 +227,12 @@ def test_gaussian_noise_is_calibrated_exactly(epsilon, delta, mu):
 
 def test_what_is_left_adds_up_in_its_unit():
     prior = (Laplace(0.25), Laplace(0.5))
-    assert PureDP(epsilon=1.0).left(prior) == pytest.approx(0.25)
-    assert ApproximateDP(epsilon=1.0, delta=1e-6).left(prior) == pytest.approx(0.25)
+    assert PureDP(epsilon=1.0).remaining(prior) == pytest.approx(0.25)
+    assert ApproximateDP(epsilon=1.0, delta=1e-6).remaining(prior) == pytest.approx(0.25)
     rho = sum(event_costs.rho(event) for event in prior)
-    assert ZeroConcentratedDP(rho=1.0).left(prior) == pytest.approx(1 - rho)
+    assert ZeroConcentratedDP(rho=1.0).remaining(prior) == pytest.approx(1 - rho)
     mu = accountants.total(prior, "mu")
-    assert GaussianDP(mu=2.0).left(prior) == pytest.approx(4 - mu**2)
+    assert GaussianDP(mu=2.0).remaining(prior) == pytest.approx(4 - mu**2)
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_on_finer_grids_the_budget_is_kept_and_little_is_lost(budget: Budget, we
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pld, "CELLS_PER_DEVIATION", 2 * pld.CELLS_PER_DEVIATION)
         patch.setattr(pld, "LARGEST_WINDOW", 2**20)
-        patch.setattr(pld, "MOST_MEMORY", 2**25)
+        patch.setattr(pld, "MAX_MEMORY", 2**25)
         if isinstance(budget, ApproximateDP):
             (composed,) = pld.compose([(event, 1) for event in events], budget.delta, 2**18)
             finest = composed.epsilon(budget.delta)
@@ -133,7 +133,7 @@ def test_few_selections_stand_for_many(largest: float):
     ratio = (weights @ closed_forms.exponential_rdp(few[:, None], orders)) / (
         counts @ closed_forms.exponential_rdp(eta[:, None], orders)
     )
-    assert len(few) <= closed_forms.MOST_RANGES
+    assert len(few) <= closed_forms.MAX_RANGES
     assert ratio.min() >= 1 - 1e-12 and ratio.max() <= 1 + 2e-4
     assert weights @ few == pytest.approx(counts @ eta, rel=1e-12) and weights.sum() == pytest.approx(counts.sum())
 

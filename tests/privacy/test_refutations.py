@@ -132,7 +132,7 @@ def test_a_renyi_divergence_or_an_attack_bound_is_not_taken_for_rho(method: Algo
     except UserError as error:
         assert isinstance(budget, TradeOff) and is_refusal(error, UNDEFINED)  # no rule for selections alone
         return
-    target = budget.left(())
+    target = budget.remaining(())
     assert budget.cost(plan.events) <= target * (1 + 1e-6)
 
 

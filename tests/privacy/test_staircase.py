@@ -56,7 +56,7 @@ def test_a_plan_has_few_events_and_uses_up_its_budget(noise: str, budget) -> Non
     composed = isinstance(budget, ApproximateDP | TradeOff)
     if fraction < 1:
         assert len(set(plan.events)) <= (LEVELS if composed else MANY_LEVELS)
-    spent = budget.cost(plan.events) / budget.left(())
+    spent = budget.cost(plan.events) / budget.remaining(())
     assert 1 - 2e-5 <= spent <= 1 + 1e-12
 
 
@@ -71,14 +71,14 @@ def test_levels_need_less_noise_than_rounding_up_in_the_accountant() -> None:
         return float(shares**2 @ scales**2)
 
     exact = calibration.gaussian_events(calibration.calibrate_gaussian(budget, shares, m, n), m, n)
-    assert len(set(exact)) > accountants.MOST_EXACT
+    assert len(set(exact)) > accountants.MAX_EXACT
     assert variance(calibration.calibrated_events("gaussian", budget, shares, m, n)) <= variance(exact)
 
 
 def test_short_schedules_pure_budgets_and_gaussian_noise_on_all_rows_are_exact() -> None:
     weights = np.exp(np.linspace(-3, 0, 700))
     short = calibration.calibrated_events("laplace", ApproximateDP(), weights[::14], 50, 1000)
-    assert len(set(short)) == accountants.MOST_EXACT
+    assert len(set(short)) == accountants.MAX_EXACT
     laplace = calibration.calibrated_events("laplace", PureDP(epsilon=1.0), weights, 50, 1000)
     gaussian = calibration.calibrated_events("gaussian", ApproximateDP(), weights, 1000, 1000)
     assert len(set(laplace)) == len(set(gaussian)) == 700

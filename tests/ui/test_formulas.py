@@ -26,7 +26,7 @@ from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.problems.nonconvex.nonconvex import RobustComponent
 from dpviz.problems.tuning.tuning import clipped_sum
-from dpviz.ui.terms import TERMS
+from dpviz.ui.glossary import TERMS
 
 DRAWN = np.random.default_rng(0)
 

@@ -119,7 +119,7 @@ def polled_page() -> None:
         noted.append(-1)
         st.rerun("other_whole")
 
-    draw_repeatedly("toy_look", lambda: 60.0, look)
+    draw_repeatedly("toy_poll", lambda: 60.0, look)
 
 
 def page_of_preset() -> None:
@@ -134,7 +134,7 @@ class Client(SessionClient):
 
     def __init__(self) -> None:
         self.drawn = 0
-        self.slider = self.button = self.look = self.fragment = ""
+        self.slider = self.button = self.poll = self.fragment = ""
         self.page, self.pages = "", dict[str, str]()  # Streamlit's names: of the page, and of all by title
         self.labels: list[str] = []  # of the sliders that are on the page
         self.addresses: list[str] = []  # settings, as the page sent them
@@ -158,7 +158,7 @@ class Client(SessionClient):
             case "delta" if msg.delta.new_element.WhichOneof("type") == "button":
                 self.button = msg.delta.new_element.button.id
             case "delta" if msg.delta.new_element.WhichOneof("type") == "bidi_component":
-                self.look, self.fragment = msg.delta.new_element.bidi_component.id, msg.delta.fragment_id
+                self.poll, self.fragment = msg.delta.new_element.bidi_component.id, msg.delta.fragment_id
             case "delta" if msg.delta.new_element.WhichOneof("type") == "exception":
                 self.labels.append("exception")
 
@@ -303,7 +303,7 @@ def test_a_poll_that_is_served_with_a_change_of_the_page_takes_nothing_from_it(s
         message = BackMsg()  # as Streamlit makes it of both, if the poll has waited for the script
         changed, poll = (message.rerun_script.widget_states.widgets.add() for _ in range(2))
         changed.id, changed.double_array_value.data[:] = client.slider, [7.0]
-        poll.id, poll.json_trigger_value = _make_trigger_id(client.look, "events"), '[{"event": "look", "value": 1}]'
+        poll.id, poll.json_trigger_value = _make_trigger_id(client.poll, "events"), '[{"event": "poll", "value": 1}]'
         server.runtime.handle_backmsg(session, message)
         await until(lambda: noted[-1] == 7)
         await until(lambda: client.drawn == 2)

@@ -150,7 +150,7 @@ def array_slices(array: "pyarrow.Array") -> "Iterator[pyarrow.Array]":
     return (array.slice(start, _PART) for start in range(0, len(array), _PART))
 
 
-def _in_one_piece(column: "pyarrow.ChunkedArray") -> "pyarrow.Array":
+def in_one_piece(column: "pyarrow.ChunkedArray") -> "pyarrow.Array":
     """Return a column as one array; a column of one piece is not copied, as `combine_chunks` would do."""
     return column.chunk(0) if column.num_chunks == 1 else column.unify_dictionaries().combine_chunks()
 
@@ -187,7 +187,7 @@ class ColumnBuilder:
 
         Whole numbers become float64 where that loses no digit; a missing float64 becomes NaN.
         """
-        array = _in_one_piece(pyarrow.chunked_array(self._parts))
+        array = in_one_piece(pyarrow.chunked_array(self._parts))
         if types.is_int64(array.type) or types.is_uint64(array.type):
             extremes = pyarrow.compute.min_max(array).as_py()
             all_missing = extremes["max"] is None
@@ -205,7 +205,7 @@ def take_rows(table: "pyarrow.Table", rows: np.ndarray) -> "pyarrow.Table":
     """
     columns = []
     for column in table.columns:
-        array = _in_one_piece(column).take(pyarrow.array(rows))
+        array = in_one_piece(column).take(pyarrow.array(rows))
         is_dictionary = types.is_dictionary(array.type)
         columns.append(pyarrow.DictionaryArray.from_arrays(*_without_unused(array)) if is_dictionary else array)
     return pyarrow.Table.from_arrays([*columns, pyarrow.array(rows)], names=[*table.column_names, _ROWS])
@@ -220,7 +220,7 @@ def frame_of(table: "pyarrow.Table") -> "pd.DataFrame":
     """
     arrays_by_name: dict[str, list[pyarrow.Array]] = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
-        arrays_by_name.setdefault(name, []).append(_in_one_piece(column))
+        arrays_by_name.setdefault(name, []).append(in_one_piece(column))
     rows = arrays_by_name.pop(_ROWS, None)
     index = pd.RangeIndex(len(table)) if rows is None else pd.Index(rows[0].to_numpy())
     columns = {name: pd.Series(_cells(*arrays), copy=False) for name, arrays in arrays_by_name.items()}
@@ -236,7 +236,7 @@ def text_codes(series: "pd.Series") -> "tuple[np.ndarray, pyarrow.Array] | None"
     if not isinstance(series.dtype, pd.ArrowDtype) or not types.is_dictionary(series.dtype.pyarrow_dtype):
         return None
     column = pyarrow.chunked_array(pyarrow.array(series.array))  # of one piece or several
-    indices, texts = _without_unused(_in_one_piece(column))
+    indices, texts = _without_unused(in_one_piece(column))
     return indices.fill_null(-1).to_numpy(zero_copy_only=False), texts
 
 

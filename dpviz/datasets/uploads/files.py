@@ -10,6 +10,7 @@ import math
 import os
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,7 +20,7 @@ import numpy as np
 
 from dpviz.arguments import Between, checked  # UserError for arguments of a wrong type
 from dpviz.datasets.uploads import limits
-from dpviz.datasets.uploads.arrow import ColumnBuilder, frame_of, is_text, take_rows, to_plain_array
+from dpviz.datasets.uploads.arrow import ColumnBuilder, frame_of, in_one_piece, is_text, take_rows, to_plain_array
 from dpviz.datasets.uploads.detection import Detected, detect
 from dpviz.datasets.uploads.limits import too_big, unreadable
 from dpviz.datasets.uploads.reading import Kind, Reading
@@ -33,7 +34,19 @@ from dpviz.later import pd, pyarrow, types
 
 ROWS = 65_536  # rows of a block, at most
 _PARQUET = b"PAR1"  # the beginning and the end of a Parquet file
-_ERRORS = (OSError, ValueError, OverflowError, LookupError)  # that Arrow may raise for a damaged file, next to its own
+
+
+@contextmanager
+def refused_if_damaged() -> Iterator[None]:
+    """Raise UserError in place of the errors by which Arrow stops at a damaged file, or for want of memory."""
+    try:
+        yield
+    except UserError:  # a ValueError, too, which says more than that the file is damaged
+        raise
+    except MemoryError:
+        raise too_big("Unpacked, it needs more memory than there is.") from None
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError, LookupError):
+        raise unreadable() from None
 
 
 @dataclass(frozen=True)
@@ -45,10 +58,8 @@ class TableFile:
     @property
     def rows(self) -> int:
         """Number of its rows, as its footer declares it. Raises UserError for a file that is damaged, or no Parquet."""
-        try:
+        with refused_if_damaged():
             return int(pyarrow.parquet.read_metadata(self.path).num_rows)
-        except (pyarrow.ArrowException, *_ERRORS):
-            raise unreadable() from None
 
     def blocks(self) -> "Iterator[pd.DataFrame]":
         """Yield the rows of the file in their order, in blocks: tables with columns as `read_table` makes them.
@@ -58,17 +69,14 @@ class TableFile:
         if not self.path.is_file():
             gone = f"{limits.quote_name(str(self.path))} is gone, and a file of this size is read at every run."
             raise UserError(gone, title="This file cannot be read")
-        try:
-            # Without `pre_buffer`, which keeps all bytes of the file in memory until its end.
-            with pyarrow.parquet.ParquetFile(self.path, pre_buffer=False) as file:
-                names = limits.checked_names(file.schema_arrow.names, limits.MIN_COLUMNS, limits.MAX_COLUMNS)
-                for batch in file.iter_batches(ROWS):
-                    arrays = [to_plain_array(array, name) for array, name in zip(batch.columns, names, strict=True)]
-                    # `whole` makes floats of whole numbers where that loses no digit, and NaN of missing numbers.
-                    columns = [ColumnBuilder(array).whole() for array in arrays]
-                    yield frame_of(pyarrow.Table.from_arrays(columns, names=names))
-        except (pyarrow.ArrowException, *_ERRORS):
-            raise unreadable() from None
+        # Without `pre_buffer`, which keeps all bytes of the file in memory until its end.
+        with refused_if_damaged(), pyarrow.parquet.ParquetFile(self.path, pre_buffer=False) as file:
+            names = limits.checked_names(file.schema_arrow.names, limits.MIN_COLUMNS, limits.MAX_COLUMNS)
+            for batch in file.iter_batches(ROWS):
+                arrays = [to_plain_array(array, name) for array, name in zip(batch.columns, names, strict=True)]
+                # `whole` makes floats of whole numbers where that loses no digit, and NaN of missing numbers.
+                columns = [ColumnBuilder(array).whole() for array in arrays]
+                yield frame_of(pyarrow.Table.from_arrays(columns, names=names))
 
 
 def large_file(path: Path) -> TableFile | None:
@@ -200,12 +208,8 @@ def detect_reading(data: bytes, name: str, given: Reading | None = None) -> Dete
     data = _unpacked(data)
     if not is_parquet(data, name):
         return detect(data, given)
-    try:
+    with refused_if_damaged():
         schema = _opened(data).schema_arrow
-    except UserError:  # a ValueError, and so among `_ERRORS`
-        raise
-    except (pyarrow.ArrowException, *_ERRORS):
-        raise unreadable() from None
     # As the schema declares them; truths are numbers.
     kinds: dict[str, Kind] = {field.name: "number" if _is_number(field.type) else "text" for field in schema}
     # A reading holds no more kinds; that there are too many columns is said when the file is read.
@@ -239,38 +243,13 @@ def _unpacked(data: bytes) -> bytes:
 # -------------------------------------------------------------------------------------------------------------- Parquet
 
 
+@refused_if_damaged()
 def read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_columns: int) -> "pyarrow.Table":
     """Read a Parquet file into a table whose columns have the few types of `arrow.to_plain_array`.
 
     max_rows : a longer table is refused; None reads as many rows as MAX_CELLS allows. min_columns, max_columns : a
         table with fewer or more columns is refused. Raises UserError for a file that is refused or cannot be read.
     """
-    try:
-        return _read_parquet(data, max_rows, min_columns, max_columns)
-    except UserError:  # a ValueError, too, which says more than that the file is damaged
-        raise
-    except MemoryError:
-        raise too_big("Unpacked, it needs more memory than there is.") from None
-    except (pyarrow.ArrowException, *_ERRORS):
-        raise unreadable() from None
-
-
-def _is_number(kind: "pyarrow.DataType") -> bool:
-    if types.is_dictionary(kind):
-        return _is_number(kind.value_type)
-    checks = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_duration)
-    return any(check(kind) for check in checks)
-
-
-def _opened(data: bytes) -> "pyarrow.parquet.ParquetFile":
-    """Open a Parquet file, after its last eight bytes have shown that the footer is not too large."""
-    if data[-4:] == _PARQUET and int.from_bytes(data[-8:-4], "little") > MAX_FOOTER_BYTES:
-        raise too_big("What it says of itself alone takes more than 16 MB: it has too many columns or pieces.")
-    return pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), thrift_container_size_limit=MAX_LISTED)
-
-
-def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_columns: int) -> "pyarrow.Table":
-    """Read a file as `read_parquet` does, but raise Arrow's errors for a damaged one."""
     file = _opened(data)
     schema, metadata = file.schema_arrow, file.metadata
     names = limits.checked_names(schema.names, min_columns, max_columns)
@@ -318,6 +297,20 @@ def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_colum
     return table
 
 
+def _is_number(kind: "pyarrow.DataType") -> bool:
+    if types.is_dictionary(kind):
+        return _is_number(kind.value_type)
+    checks = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_duration)
+    return any(check(kind) for check in checks)
+
+
+def _opened(data: bytes) -> "pyarrow.parquet.ParquetFile":
+    """Open a Parquet file, after its last eight bytes have shown that the footer is not too large."""
+    if data[-4:] == _PARQUET and int.from_bytes(data[-8:-4], "little") > MAX_FOOTER_BYTES:
+        raise too_big("What it says of itself alone takes more than 16 MB: it has too many columns or pieces.")
+    return pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), thrift_container_size_limit=MAX_LISTED)
+
+
 def _read_column(
     file: "pyarrow.parquet.ParquetFile",
     name_in_file: str,
@@ -349,11 +342,7 @@ def _gather(parts: "Iterable[pyarrow.Array]") -> "Iterator[pyarrow.Array]":
         parts_to_join.append(part)
         size += part.nbytes + len(part)  # an array of nulls has no bytes
         if size >= _GATHERED:
-            yield _join(parts_to_join)
+            yield in_one_piece(pyarrow.chunked_array(parts_to_join))
             parts_to_join, size = [], 0
     if parts_to_join:
-        yield _join(parts_to_join)
-
-
-def _join(parts: "list[pyarrow.Array]") -> "pyarrow.Array":
-    return parts[0] if len(parts) == 1 else pyarrow.chunked_array(parts).unify_dictionaries().combine_chunks()
+        yield in_one_piece(pyarrow.chunked_array(parts_to_join))

@@ -10,7 +10,7 @@ from dpviz.numbers import short
 
 MIN_ROWS = 20
 MAX_ROWS = 1_000_000  # of a file that is read as a whole
-MOST_ROWS = 10**9  # of a file that is read in blocks, hence of any table
+MAX_ROWS_IN_BLOCKS = 10**9  # of a file that is read in blocks, hence of any table
 MIN_COLUMNS, MAX_COLUMNS = 2, 400
 MAX_BYTES = 50 * 1024 * 1024
 MAX_TEXT_BYTES = 150_000_000  # of a .gz file when it is unpacked; of all texts of a Parquet file, each counted once

@@ -24,7 +24,7 @@ from dpviz.specification import Specification
 
 SEPARATORS = (",", ";", "\t", "|")
 MISSING = ("?", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null")
-Mark = Annotated[str, Field(max_length=50)]
+MissingText = Annotated[str, Field(max_length=50)]
 Kind = Literal["number", "text", "unused"]
 
 
@@ -53,7 +53,7 @@ class Reading(Specification):
     separator: Literal[",", ";", "\t", "|"] = ","
     decimal: Literal[".", ","] = "."
     header: bool = True
-    missing: tuple[Mark, ...] = Field(MISSING, max_length=50)
+    missing: tuple[MissingText, ...] = Field(MISSING, max_length=50)
     rows: Literal["records", "lines", "returns"] = "records"
     above: int = Field(0, ge=0, le=1000)
     below: int | None = Field(None, ge=0, le=1000)

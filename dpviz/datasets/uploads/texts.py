@@ -123,12 +123,8 @@ def _closed_pattern(separator: str) -> str:
 
 def _all_match(rows: TextRows, indices: np.ndarray, pattern: str) -> bool:
     """Return true if all rows at `indices` match a pattern, or if there are none."""
-    matches = _match(rows.texts().take(pyarrow.array(indices)), pattern)
+    matches = pyarrow.compute.match_substring_regex(rows.texts().take(pyarrow.array(indices)), pattern)
     return bool(pyarrow.compute.all(matches, min_count=0).as_py())
-
-
-def _match(texts: "pyarrow.Array", pattern: str) -> "pyarrow.Array":
-    return pyarrow.compute.match_substring_regex(texts, pattern)
 
 
 def records(lines: TextRows, separator: str) -> TextRows:
@@ -254,7 +250,7 @@ def _read_rows(rows: TextRows, indices: np.ndarray, separator: str) -> list[list
     lengths, compute = rows.offsets[indices + 1] - rows.offsets[indices], pyarrow.compute
     if lengths.max() < csv.field_size_limit():
         texts = compute.utf8_rtrim(rows.texts().take(pyarrow.array(indices)), "\r\n")
-        is_open_row = compute.invert(_match(texts, _closed_pattern(separator)))
+        is_open_row = compute.invert(compute.match_substring_regex(texts, _closed_pattern(separator)))
         has_return = compute.match_substring(texts, "\r")
         if not compute.any(compute.or_(has_return, is_open_row)).as_py():
             return [*csv.reader(texts.to_pylist(), delimiter=separator, skipinitialspace=True)]

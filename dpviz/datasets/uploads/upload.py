@@ -21,7 +21,6 @@ from dpviz.datasets.base import Dataset, DatasetFacts, DatasetSpecification, is_
 from dpviz.datasets.uploads import limits, parsing
 from dpviz.datasets.uploads.columns import encode_target
 from dpviz.datasets.uploads.files import TableFile
-from dpviz.datasets.uploads.from_data import ROWS, Mark, mark_phrases
 from dpviz.datasets.uploads.limits import quote_name
 from dpviz.datasets.uploads.parsing import column_numbers, is_empty
 from dpviz.datasets.uploads.reading import Reading
@@ -34,11 +33,25 @@ from dpviz.specification import Specification
 IDENTITY = r"^[0-9a-f]{32}$"
 CONSTANT, CONSTANT_RANGE = "constant", (-1.0, 1.0)  # name and declared range of a feature that is 1 in every row
 NO_CATEGORIES: Mapping[str, parsing.Declared] = MappingProxyType({})
-MOST_ROWS_OF_A_PERSON = 1000
+MAX_ROWS_OF_A_PERSON = 1000
 _LISTED = 8  # columns that a sentence lists
 Missing = Literal["fill", "drop"]
 Name = Annotated[str, Field(min_length=1, max_length=limits.MAX_NAME)]
 Cost = Annotated[float, Field(gt=0, le=50)]  # the ε of one release
+# A mark says that a declaration, such as a range, was not known beforehand, but read from the rows of the upload: no
+# budget pays for that. It stays with the declaration, in settings, links and files, until the user declares another
+# value, or declares that this one was known beforehand. It is the kind of declaration, and its column.
+MarkKind = Literal["bounds", "categories", "groups", "shares"]
+Mark = tuple[MarkKind, Name]
+ROWS = "the number of rows"
+_PHRASES: dict[MarkKind, tuple[str, str]] = {  # for one column, and for several
+    "bounds": ("the range of", "the ranges of"),
+    "categories": ("the categories of", "the categories of"),
+    "groups": ("the groups in", "the groups in"),
+    "shares": ("the shares of the groups in", "the shares of the groups in"),
+}
+_NAMED, _LONGEST = 3, 30  # columns of a phrase that are named, and characters of a name, at most
+_SIGNS = frozenset('"\\*<>$[]#`|~{}')  # characters with a meaning in Markdown, programs or HTML
 
 
 def new_identity() -> str:
@@ -65,12 +78,12 @@ class Upload(Specification):
     title: ClassVar[str] = "Uploaded table"
     public: ClassVar[bool] = False
     identity: str = Field(pattern=IDENTITY)
-    n: int = Field(ge=limits.MIN_ROWS, le=limits.MOST_ROWS)
+    n: int = Field(ge=limits.MIN_ROWS, le=limits.MAX_ROWS_IN_BLOCKS)
     reading: Reading | None = None
     from_data: tuple[Mark, ...] = Field((), max_length=3 * limits.MAX_COLUMNS)  # no column has more than three marks
     ranges_costs: tuple[Cost, ...] = Field((), max_length=100)
     person: Name | None = None
-    rows_per_person: int = Field(1, ge=1, le=MOST_ROWS_OF_A_PERSON)
+    rows_per_person: int = Field(1, ge=1, le=MAX_ROWS_OF_A_PERSON)
 
     @model_validator(mode="after")
     def _people_are_named(self) -> Self:
@@ -288,7 +301,7 @@ class UploadedTable(Upload, DatasetSpecification):
         limits.check_columns(frame, [name for name, _ in self.categories])
         if not self.categories:
             return result
-        codes = parsing.encode_categories(frame, self.categories, self.edges)[result.kept]
+        codes = parsing.encode_categories(frame, self.categories, self.edges)[result.is_used]
         table = np.column_stack([result.table[:, :-1], codes, result.table[:, -1]])
         table.flags.writeable = False
         unlisted = parsing.count_unlisted(codes, self.categories)
@@ -326,6 +339,27 @@ class UploadedTable(Upload, DatasetSpecification):
         return features, table[:, -1].copy()  # copied, as `enforced` may write into it
 
 
+def mark_phrases(marks: Sequence[Mark]) -> tuple[str, ...]:
+    """Return one phrase for each kind of mark, such as "the ranges of “age” and “income”"; plain text on one line."""
+    names_by_kind: dict[MarkKind, list[str]] = {}
+    for kind, name in marks:
+        letters = (letter if letter.isprintable() and letter not in _SIGNS else " " for letter in name)
+        line = " ".join("".join(letters).split())
+        quoted = f"“{line if len(line) <= _LONGEST else line[: _LONGEST - 1] + '…'}”"
+        names_by_kind.setdefault(kind, []).append(quoted)
+    phrases = []
+    for kind, names in names_by_kind.items():
+        singular, plural = _PHRASES[kind]
+        # "a", "a and b", "a, b and c", and from the fourth on "a, b, c and 1 more".
+        entries = names[:_NAMED]
+        if len(names) > _NAMED:
+            entries.append(f"{len(names) - _NAMED} more")
+        *earlier, last = entries
+        enumeration = f"{', '.join(earlier)} and {last}" if earlier else last
+        phrases.append(f"{plural if len(names) > 1 else singular} {enumeration}")
+    return tuple(phrases)
+
+
 U = TypeVar("U", bound=Upload)
 
 
@@ -356,13 +390,13 @@ class RowsRead:
     """The rows of a file that are used.
 
     table : (used rows, columns), read-only.
-    kept : (rows of the file,) bool, true for the rows that are used.
+    is_used : (rows of the file,) bool, true for the rows that are used.
     notes : as in `Prepared`.
     without_number : quoted names of the columns that are declared as numbers and have none.
     """
 
     table: np.ndarray
-    kept: np.ndarray
+    is_used: np.ndarray
     notes: tuple[str, ...] = ()
     without_number: tuple[str, ...] = ()
 

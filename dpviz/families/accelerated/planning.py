@@ -186,7 +186,7 @@ def best_split(method: Method, facts: SmoothFacts, budget: Budget, factors: theo
     """
     m = method.batch_size(facts)
     if method.noise == "laplace" and m < facts.n and budget.pure:
-        return theory.sampled_split(factors.log_weight, epsilon=budget.left(facts.released), ratio=facts.n / m)
+        return theory.sampled_split(factors.log_weight, epsilon=budget.remaining(facts.released), ratio=facts.n / m)
     return theory.shares_by_bound(factors, method.noise)
 
 
@@ -288,7 +288,7 @@ def _half_variance_of_whole_budget(method: Method, facts: SmoothFacts, budget: B
     With the sensitivity Δ in d coordinates it is d (Δ/ε)² for Laplace noise, d Δ²/(4 ρ) for Gaussian noise.
     """
     if method.noise == "laplace":
-        return facts.d * (facts.gradient_sensitivity("l1", facts.n) / budget.left(facts.released)) ** 2
+        return facts.d * (facts.gradient_sensitivity("l1", facts.n) / budget.remaining(facts.released)) ** 2
     (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), m=facts.n, n=facts.n, prior=facts.released)
     return facts.d * facts.gradient_sensitivity("l2", facts.n) ** 2 / (4 * rho)
 
@@ -324,7 +324,7 @@ def _laplace_bound(
     unit = facts.d * facts.gradient_sensitivity("l1", m) ** 2  # half variance of the noise of ε = 1 on a known batch
     batch_variance = theory.sampling_variance(facts.gradient_bound("l2"), m, facts.n)
     if budget.pure and method.schedule != "own":
-        epsilon = budget.left(facts.released)
+        epsilon = budget.remaining(facts.released)
         # "envelope" never comes here: its bounds are refused before.
         schedule: theory.Schedule = "uniform" if method.schedule == "uniform" else "optimal"
         return lambda iterations: theory.sampled_bound(
@@ -354,10 +354,10 @@ def _affordable_multiple(facts: SmoothFacts, budget: Budget) -> Callable[[np.nda
     """Return a function from weights (T,) to a factor c, such that T Laplace steps with ε_t = c weights[t] cost about
     the whole budget; it is quick, and exact under pure ε."""
     if budget.pure:
-        epsilon = budget.left(facts.released)
+        epsilon = budget.remaining(facts.released)
         return lambda weights: epsilon / weights.sum()
     if budget.total_epsilon is not None:
-        epsilon = budget.left(facts.released)
+        epsilon = budget.remaining(facts.released)
         rho = budget.about_rho(epsilon)
         # The budget affords Σ ε_t = ε, and about Σ ε_t²/2 = ρ, as a Laplace step costs about ρ_t = ε_t²/2. The larger
         # factor is the better one: few steps profit from the first, many from the second.

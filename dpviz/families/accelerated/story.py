@@ -65,13 +65,9 @@ def answers(epsilon: float) -> Answers:
     near_peaks = np.concatenate([count + scale * np.linspace(-6, 6, 97) for count in true_counts])
     near_peaks = near_peaks[(near_peaks > low) & (near_peaks < high)]
     values = np.unique(np.concatenate([near_peaks, np.linspace(low, high, 65), true_counts]))
-    without, with_you = (_density(values, count, scale) for count in true_counts)
+    # The densities of the counts plus Laplace noise.
+    without, with_you = (np.exp(-np.abs(values - count) / scale) / (2 * scale) for count in true_counts)
     return Answers(values, without, with_you, scale, math.exp(epsilon))
-
-
-def _density(values: Floats, centre: float, scale: float) -> Floats:
-    """Return (k,) the density at `values` (k,) of `centre` plus Laplace noise of scale `scale`."""
-    return np.exp(-np.abs(values - centre) / scale) / (2 * scale)
 
 
 def walk(epsilon: float) -> Trace:

@@ -10,9 +10,8 @@ from dpviz.families.accelerated.planning import UNDERESTIMATE
 from dpviz.numbers import short
 
 TEXTS = resources.data(__package__, "texts.toml")
-__getattr__ = resources.texts(__package__)
+__getattr__ = resources.Texts(__package__).__getattr__
 phrase = resources.phrases(__package__)
-TITLE, QUESTION, NOT_COVERED = (str(TEXTS[name]) for name in ("TITLE", "QUESTION", "NOT_COVERED"))
 WORDS: dict[str, str] = TEXTS["WORDS"]
 
 

@@ -46,7 +46,7 @@ class Placing(Specification):
         help="From the iterate. Nearer points know the slope better, until noise and rounding decide.",
         limits=(1e-6, 1e6),
     )
-    least: int = number(
+    min_points: int = number(
         0,
         0,
         50,
@@ -98,7 +98,7 @@ class BatchRule:
         d = len(self.low)
         if self.placing.design == "central":
             return 2 * d
-        return self.size if self.size is not None else max(2 * d * self.placing.repeats, self.placing.least)
+        return self.size if self.size is not None else max(2 * d * self.placing.repeats, self.placing.min_points)
 
     @property
     def window(self) -> int:
@@ -118,7 +118,7 @@ class BatchRule:
             return self.size
         if self.surrogate.kernel == "rbf":
             size = self.first_size_by_formula() or 2 * d * placing.repeats  # the largest, if none is enough
-            return max(placing.least, size)
+            return max(placing.min_points, size)
         return _first_size(self.surrogate, placing, tuple(self.low.tolist()), tuple(self.high.tolist()), self.level)
 
     def first_size_by_formula(self) -> int | None:
@@ -140,10 +140,10 @@ class BatchRule:
         if self.size is not None:
             return self._move_together(local, self._design_trial(local, self.size, axes))
         if local.unexplained <= self.level:
-            return self._design_trial(local, self.placing.least, axes)
+            return self._design_trial(local, self.placing.min_points, axes)
         batch = self._smallest_batch(local, axes)
         # "joint": take points away, one by one, while the others, moved together, still reach the level.
-        while self.placing.design == "joint" and len(batch.points) > max(1, self.placing.least):
+        while self.placing.design == "joint" and len(batch.points) > max(1, self.placing.min_points):
             fewer = self._move_together(local, self._design_trial(local, len(batch.points) - 1, axes))
             if fewer.unexplained > self.level:
                 break
@@ -151,7 +151,7 @@ class BatchRule:
         return batch
 
     def _smallest_batch(self, local: LocalPosterior, axes: np.ndarray) -> TrialPosterior:
-        """Return the smallest batch after which at most ω is unexplained, and at least `placing.least` points; the
+        """Return the smallest batch after which at most ω is unexplained, and at least `placing.min_points` points; the
         largest batch if none reaches ω. axes : directions (d, d), in columns."""
         d = len(axes)
         # Central differences, 2d points, repeated until they reach the level. There is one round at least, as repeats
@@ -169,7 +169,7 @@ class BatchRule:
                 high, best = middle, trial
             else:
                 low = middle
-        return best if high >= self.placing.least else self._design_trial(local, self.placing.least, axes)
+        return best if high >= self.placing.min_points else self._design_trial(local, self.placing.min_points, axes)
 
     def _move_together(self, local: LocalPosterior, trial: TrialPosterior) -> TrialPosterior:
         """Return the trial with its points moved together, by L-BFGS-B on all their coordinates in the box, so that

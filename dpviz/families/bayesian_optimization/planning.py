@@ -249,7 +249,7 @@ def expected_batches(batches: BatchRule, steps: int) -> np.ndarray:
     has_level = batches.size is None and batches.placing.design != "central"
     if has_level and batches.first_size_by_formula() is not None:
         later_share = LATER_SHARE * min(1.0, (LATER_LEVEL / batches.level) ** LATER_POWER)
-        later_size = max(later_share * first_size, batches.placing.least)
+        later_size = max(later_share * first_size, batches.placing.min_points)
     else:  # the size is set; or no first batch reaches the level, then later ones are as large as possible, too
         later_size = float(first_size)
     sizes = np.array([first_size, *[later_size] * (steps - 1)], dtype=float)

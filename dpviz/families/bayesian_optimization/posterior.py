@@ -92,7 +92,7 @@ class Matern(Kernel):
 
 
 @dataclass(frozen=True)
-class Quadratic(Kernel):
+class QuadraticKernel(Kernel):
     """Kernel (1 + xᵀz)² of quadratic functions, which are known exactly after (d + 1)(d + 2)/2 evaluations. It is not
     stationary."""
 
@@ -166,7 +166,7 @@ class Surrogate(Specification):
     def kernel_function(self) -> Kernel:
         """Kernel of the process."""
         if self.kernel == "quadratic":
-            return Quadratic()
+            return QuadraticKernel()
         return (SquaredExponential if self.kernel == "rbf" else Matern)(self.length_scale)
 
 

@@ -4,9 +4,8 @@ from dpviz import resources
 from dpviz.numbers import short
 
 TEXTS = resources.data(__package__, "texts.toml")
-__getattr__ = resources.texts(__package__)
+__getattr__ = resources.Texts(__package__).__getattr__
 phrase = resources.phrases(__package__)
-TITLE, QUESTION, NOT_COVERED = (str(TEXTS[name]) for name in ("TITLE", "QUESTION", "NOT_COVERED"))
 WORDS: dict[str, str] = TEXTS["WORDS"]  # descriptions of the methods, by label
 TRAININGS_BY_LEVEL = (
     "The first step's batch is known exactly, later ones are taken as 60 % of it or less: they reuse points. No "

@@ -135,7 +135,7 @@ def remaining_approximate(budget: Budget, result: str, facts: GameFacts) -> Appr
     if not facts.released:
         return budget
     # Without validation: what remains may be less than the smallest ε that a user may enter.
-    return ApproximateDP.model_construct(epsilon=budget.left(facts.released), delta=budget.delta)
+    return ApproximateDP.model_construct(epsilon=budget.remaining(facts.released), delta=budget.delta)
 
 
 def limit_note(rule: str, symbol: str, wanted: int, allowed: int, limit: str) -> tuple[str, ...]:

@@ -18,9 +18,8 @@ from dpviz.privacy.budgets import Budget
 from dpviz.problems.games.grouped import Rates
 
 TEXTS = resources.data(__package__, "texts.toml")
-__getattr__ = resources.texts(__package__)
+__getattr__ = resources.Texts(__package__).__getattr__
 phrase = resources.phrases(__package__)
-TITLE, QUESTION, NOT_COVERED = (str(TEXTS[name]) for name in ("TITLE", "QUESTION", "NOT_COVERED"))
 WORDS: dict[str, str] = TEXTS["WORDS"]  # descriptions of the methods, by label
 COLUMNS: dict[str, dict[str, str]] = TEXTS["COLUMNS"]  # meaning of the columns of tables
 DECLARED: dict[str, str] = TEXTS["DECLARED"]  # names of the constants that a user declares

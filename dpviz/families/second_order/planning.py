@@ -32,7 +32,7 @@ Costs = Mapping[Purpose, float]  # by purpose, the cost of one iteration's relea
 
 
 @dataclass(frozen=True)
-class AdditiveBudget:
+class RunBudget:
     """Budget in a currency whose amounts add up over releases, as a filter counts them.
 
     currency : "rho" or "mu". amount : ρ, or μ², as μ² is what adds up.
@@ -42,7 +42,7 @@ class AdditiveBudget:
     amount: float
 
     @classmethod
-    def gaussian(cls, budget: Budget, facts: NonconvexFacts) -> "AdditiveBudget":
+    def gaussian(cls, budget: Budget, facts: NonconvexFacts) -> "RunBudget":
         """Return the budget for releases with Gaussian noise alone: in ρ if it is stated in ρ, else in μ, which is
         exact for such noise.
 
@@ -53,7 +53,7 @@ class AdditiveBudget:
         return cls("rho", float(rho)) if budget.currency == "rho" else cls("mu", 2 * float(rho))
 
     @classmethod
-    def mixed(cls, budget: Budget, facts: NonconvexFacts) -> "AdditiveBudget":
+    def mixed(cls, budget: Budget, facts: NonconvexFacts) -> "RunBudget":
         """Return the budget for releases with Gaussian noise and of pure ε: the largest ρ that implies an (ε, δ); a
         budget in μ stays in μ.
 
@@ -63,7 +63,7 @@ class AdditiveBudget:
             return cls("rho", budget.gaussian_rho(budget.amount))
         whole = budget.additive(facts.released)  # that also covers what was released before the run
         assert whole.currency is not None
-        return cls(whole.currency, whole.left(facts.released))  # `left` gives ρ or μ²
+        return cls(whole.currency, whole.remaining(facts.released))  # `remaining` gives ρ or μ²
 
     def event(self, purpose: Purpose, amount: float) -> Event:
         """Return the event of a release for `purpose` that costs `amount`, in ρ or μ²: pure ε for a line search, else
@@ -114,7 +114,7 @@ class Phase:
 
 
 def split_into_phases(
-    additive_budget: AdditiveBudget, lengths: Sequence[int], shares: np.ndarray, weights: Costs, carry_over: bool
+    run_budget: RunBudget, lengths: Sequence[int], shares: np.ndarray, weights: Costs, carry_over: bool
 ) -> tuple[Phase, ...]:
     """Return the phases of a plan with their costs; every iteration of a phase costs the same.
 
@@ -126,9 +126,9 @@ def split_into_phases(
     total_weight = sum(weights.values())
     phases = []
     for length, share in zip(lengths, shares.tolist(), strict=True):
-        cost_of_weight = additive_budget.amount * share / length / total_weight  # of a release with the weight 1
+        cost_of_weight = run_budget.amount * share / length / total_weight  # of a release with the weight 1
         phases.append(Phase(length, {purpose: cost_of_weight * weight for purpose, weight in weights.items()}))
-    has_optional_releases, is_private = len(weights) > 1, additive_budget.amount < math.inf
+    has_optional_releases, is_private = len(weights) > 1, run_budget.amount < math.inf
     if carry_over and len(phases) == 2 and has_optional_releases and is_private:
         first, second = phases
         cost_of_weight = first.amount / total_weight  # in the first phase
@@ -138,7 +138,7 @@ def split_into_phases(
             # Each counts as the most expensive one, but together they are no more than all that there may be.
             used_weight = min(used * max(optional_weights), first.iterations * sum(optional_weights))
             spent = (first.iterations * weights["gradient"] + used_weight) * cost_of_weight
-            rest = additive_budget.amount - spent
+            rest = run_budget.amount - spent
             costs = {purpose: rest * weight / (total_weight * second.iterations) for purpose, weight in weights.items()}
             costs_after.append(costs)
         phases[1] = Phase(second.iterations, second.costs, tuple(costs_after))
@@ -155,14 +155,14 @@ def release_name(purpose: Purpose, phase: int, used: int | None = None) -> str:
     return f"{purpose}{later}" if used is None else f"{purpose}{later}, {used} before"
 
 
-def allowed(additive_budget: AdditiveBudget, phases: Sequence[Phase]) -> dict[str, Event]:
+def allowed(run_budget: RunBudget, phases: Sequence[Phase]) -> dict[str, Event]:
     """Return, by the name that `release_name` gives them, the events of all releases that a plan allows."""
     by_name: dict[str, Event] = {}
     for number, phase in enumerate(phases):
         costs_by_used = enumerate(phase.costs_after) if phase.costs_after else [(None, phase.costs)]
         for used, costs in costs_by_used:
             for purpose, amount in costs.items():
-                by_name[release_name(purpose, number, used)] = additive_budget.event(purpose, amount)
+                by_name[release_name(purpose, number, used)] = run_budget.event(purpose, amount)
     return by_name
 
 
@@ -180,15 +180,13 @@ def sum_sensitivities(facts: NonconvexFacts) -> dict[Purpose, float]:
     }
 
 
-def largest_noise(
-    additive_budget: AdditiveBudget, phases: Sequence[Phase], facts: NonconvexFacts
-) -> dict[str, np.ndarray]:
+def largest_noise(run_budget: RunBudget, phases: Sequence[Phase], facts: NonconvexFacts) -> dict[str, np.ndarray]:
     """Return, by purpose, (T,) the largest noise scale of each iteration: that at the point of the largest sensitivity,
     and with nothing carried over from the first phase."""
     scales: dict[str, np.ndarray] = {}
     for purpose, sensitivity in sum_sensitivities(facts).items():
         if purpose in phases[0].costs:
-            events = [additive_budget.event(purpose, phase.costs[purpose]) for phase in phases]
+            events = [run_budget.event(purpose, phase.costs[purpose]) for phase in phases]
             scales[purpose] = in_each(phases, [noise_scale(event, sensitivity / facts.n) for event in events])
     return scales
 
@@ -220,7 +218,7 @@ def assumption_note(facts: NonconvexFacts) -> tuple[str, ...]:
 
 
 def filtered_plan(
-    additive_budget: AdditiveBudget,
+    run_budget: RunBudget,
     phases: Sequence[Phase],
     facts: NonconvexFacts,
     budget: Budget,
@@ -236,11 +234,11 @@ def filtered_plan(
     return Plan.filtered(
         facts,
         budget,
-        terms=additive_budget.filter(allowed(additive_budget, phases)),
+        terms=run_budget.filter(allowed(run_budget, phases)),
         iterations=sum(phase.iterations for phase in phases),
-        worst_case=additive_budget.cumulative_costs(amounts) if budget.private else None,
+        worst_case=run_budget.cumulative_costs(amounts) if budget.private else None,
         batch_size=in_each(phases, [facts.n] * len(phases)),
-        noise=largest_noise(additive_budget, phases, facts),
+        noise=largest_noise(run_budget, phases, facts),
         noise_varies=any(phase.costs_after for phase in phases),
         resolved=resolved,
         notes=(*notes, *assumption_note(facts)),

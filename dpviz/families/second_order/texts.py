@@ -17,9 +17,8 @@ from dpviz.numbers import short, short_up
 from dpviz.problems.nonconvex import nonconvex, nonconvex_risk
 
 TEXTS = resources.data(__package__, "texts.toml")
-__getattr__ = resources.texts(__package__)
+__getattr__ = resources.Texts(__package__).__getattr__
 phrase = resources.phrases(__package__)
-TITLE, QUESTION, NOT_COVERED = (str(TEXTS[name]) for name in ("TITLE", "QUESTION", "NOT_COVERED"))
 TABLES: dict[str, str] = TEXTS["TABLES"] | {"published": f"{TEXTS['SIMULATION']} {TEXTS['TABLES']['published']}"}
 WORDS: dict[str, str] = TEXTS["WORDS"]
 COLUMNS: dict[str, dict[str, str]] = TEXTS["COLUMNS"]  # of tables: what the columns mean

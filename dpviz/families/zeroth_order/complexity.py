@@ -25,8 +25,8 @@ _ROWS = 73  # numbers of rows
 
 
 @dataclass(frozen=True)
-class Way:
-    """Way to estimate gradients from values.
+class EstimatorAtAnyLength:
+    """Way to estimate gradients from values, with running sums whose noise is known for epochs of any length.
 
     name : for legends. kind : of the directions. sums : running sums of the variance-reduced oracle, which adds up
         changes of the gradient; None for the naive one, which estimates it afresh. full : True for m = d directions per
@@ -39,11 +39,11 @@ class Way:
     full: bool = True
 
 
-WAYS: tuple[Way, ...] = (
-    Way("as published", "iid", "published"),
-    Way("orthonormal, square root", "orthonormal", "square_root"),
-    Way("naive, one direction", "iid", sums=None, full=False),
-    Way("naive, orthonormal", "orthonormal", sums=None),
+WAYS: tuple[EstimatorAtAnyLength, ...] = (
+    EstimatorAtAnyLength("as published", "iid", "published"),
+    EstimatorAtAnyLength("orthonormal, square root", "orthonormal", "square_root"),
+    EstimatorAtAnyLength("naive, one direction", "iid", sums=None, full=False),
+    EstimatorAtAnyLength("naive, orthonormal", "orthonormal", sums=None),
 )
 
 
@@ -102,7 +102,7 @@ def _square_root_norms(lengths: tuple[int, ...]) -> tuple[tuple[float, float, fl
 
 
 @lru_cache(maxsize=64)
-def bounds(setting: Setting, way: Way) -> tuple[np.ndarray, np.ndarray]:
+def bounds(setting: Setting, way: EstimatorAtAnyLength) -> tuple[np.ndarray, np.ndarray]:
     """Return numbers of rows n (k,), ascending, and the smallest bound on stationarity (k,) with each.
 
     It is the smallest over a grid of T steps per epoch, up to 2²⁰, and K epochs, with moves of at most D = r/T, where r
@@ -130,7 +130,7 @@ def bounds(setting: Setting, way: Way) -> tuple[np.ndarray, np.ndarray]:
     return rows, smallest
 
 
-def rows_needed(setting: Setting, way: Way, accuracy: float) -> float:
+def rows_needed(setting: Setting, way: EstimatorAtAnyLength, accuracy: float) -> float:
     """Return M, the smallest number of rows with which the bound is at most ε = accuracy; inf if 10¹¹ are too few.
 
     Between the numbers of rows of `bounds` it is interpolated in logarithms.

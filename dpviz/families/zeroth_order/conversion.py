@@ -15,7 +15,7 @@ import numpy as np
 
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, Status, divergence_status
-from dpviz.experiments.plan import MOST_RECORDED, Plan
+from dpviz.experiments.plan import MAX_RECORDED, Plan
 from dpviz.families.zeroth_order import planning, theory
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.numbers import short
@@ -265,7 +265,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
             stops=self.one_epoch,  # each replicate after the epoch that it returns
             batch_size=layout.sizes,
             sizes_vary=layout.follows,
-            record_at=ends if len(ends) <= MOST_RECORDED else None,  # more than `MOST_RECORDED` steps are refused
+            record_at=ends if len(ends) <= MAX_RECORDED else None,  # more than `MAX_RECORDED` steps are refused
             resolved={
                 "epoch_length": layout.length,
                 "epochs": layout.epochs,

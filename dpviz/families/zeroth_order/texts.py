@@ -7,9 +7,8 @@ from dpviz import resources
 from dpviz.numbers import short, short_up
 
 TEXTS = resources.data(__package__, "texts.toml")
-__getattr__ = resources.texts(__package__)
+__getattr__ = resources.Texts(__package__).__getattr__
 phrase = resources.phrases(__package__)
-TITLE, QUESTION, NOT_COVERED = (str(TEXTS[name]) for name in ("TITLE", "QUESTION", "NOT_COVERED"))
 WORDS: dict[str, str] = TEXTS["WORDS"]
 GUESS: str = TEXTS["GUESS"]
 MEASURED_ELSEWHERE = f"{TEXTS['MEASURED']} {TEXTS['ELSEWHERE']}"

@@ -25,16 +25,16 @@ SETTINGS_ONLY = "Depends only on your settings."  # some settings may be from th
 class Chart:
     """A figure and its texts.
 
-    drawn : the figure, or its plain values, which can be drawn as well and are built faster.
+    drawing : the figure, or its plain values, which can be drawn as well and are built faster.
     alt : subject of the chart, for its text alternative, to which a page adds the `description`.
     provenance : "settings" if the curves depend on settings alone; else the privacy of the curves.
     to_download : builds the figure whose numbers a visitor downloads, with more exact numbers; None if they are those
-        of `drawn`.
+        of `drawing`.
     handles : data for the handles by which a visitor moves the lines; empty in a chart without handles.
     sent : a cache of the figure in the form that browsers get, by the style of the page.
     """
 
-    drawn: go.Figure | Drawing
+    drawing: go.Figure | Drawing
     heading: str
     alt: str
     caption: str
@@ -46,16 +46,16 @@ class Chart:
     @cached_property
     def figure(self) -> go.Figure:
         """The figure as a plotly figure."""
-        return self.drawn if isinstance(self.drawn, go.Figure) else go.Figure(self.drawn, _validate=False)
+        return self.drawing if isinstance(self.drawing, go.Figure) else go.Figure(self.drawing, _validate=False)
 
     @cached_property
     def description(self) -> str:
         """A description of the curves that the figure shows now: which ends lowest, where they cross."""
-        return alt_text(self.drawn)
+        return alt_text(self.drawing)
 
 
 def chart(
-    drawn: go.Figure | Drawing,
+    drawing: go.Figure | Drawing,
     heading: str,
     alt: str,
     caption: str,
@@ -66,7 +66,7 @@ def chart(
     """Return a chart; if its curves depend on settings alone, its caption says so."""
     if provenance == "settings":
         caption = f"{caption} {SETTINGS_ONLY}"
-    return Chart(drawn, heading, alt, caption, provenance, to_download)
+    return Chart(drawing, heading, alt, caption, provenance, to_download)
 
 
 def provenance(curves: Iterable[Privacy]) -> Provenance:

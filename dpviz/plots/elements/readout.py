@@ -15,11 +15,11 @@ MAX_STEPS = 300  # largest number of steps with a hover text
 
 
 class Values(NamedTuple):
-    """Values of a line: x (k,) ascending, y (k,), `drawn` (k,) the heights at which they are drawn, and its texts."""
+    """Values of a line: x (k,) ascending, y (k,), `heights` (k,) the heights at which they are drawn, and its texts."""
 
     x: np.ndarray
     y: np.ndarray
-    drawn: np.ndarray
+    heights: np.ndarray
     name: str
     unit: str
     color: str
@@ -44,7 +44,7 @@ def readout(lines: Sequence[Values], bound: Bound = "") -> dict[str, Any]:
     heights = np.empty(len(steps), dtype=np.float32)
     for line in lines:
         _, indices, line_indices = np.intersect1d(steps, line.x, return_indices=True)
-        heights[indices] = line.drawn[line_indices]  # the last of several lines at a step counts
+        heights[indices] = line.heights[line_indices]  # the last of several lines at a step counts
         stroke = f"<b style='color:{line.color}'>━</b> {line.name}"
         for i, value in zip(indices.tolist(), line.y[line_indices].tolist(), strict=True):
             texts[i].append(f"{stroke}: {WRITE[bound](value)} {line.unit}".rstrip())

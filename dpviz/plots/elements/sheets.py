@@ -76,7 +76,7 @@ class Sheet:
         """Values of the horizontal axis at the handles, as texts."""
         return [short(value, 2) for value in self.x.value(np.array(self.handles))]
 
-    def drawn(self, heights: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    def curve(self, heights: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
         """Return x and y of the drawn curve, in the units of the axes: its start, if it has one, and the k handles.
 
         heights : (k,) heights of the handles, as shares of the frame.

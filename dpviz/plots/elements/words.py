@@ -3,26 +3,25 @@
 import html
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.numbers import short
 from dpviz.plots.elements.axes import BOUND_DIGITS, WRITE, Bound
+from dpviz.plots.elements.lines import Drawing
 from dpviz.plots.elements.multiples import AGAIN
 from dpviz.plots.elements.readout import READOUT
 from dpviz.plots.elements.style import figure_values
 
-# A figure, or a part of it, as plain values. Traces are given as dictionaries that return None for missing keys.
-Drawing = Mapping[str, Any]
 MAX_MARKS = 3  # largest number of marks that the text names
 
 
 def alt_text(figure: go.Figure | Drawing) -> str:
     """Return the text alternative of what the figure shows now. Axes are named as in the figure."""
     drawing: Drawing = figure_values(figure) if isinstance(figure, go.Figure) else figure
+    # Traces return None for missing keys.
     all_traces, layout = [defaultdict(lambda: None, trace) for trace in drawing["data"]], drawing["layout"]
     if not all_traces:
         return " ".join(_plain(note["text"]) for note in layout.get("annotations", ())) or "Nothing to show."

@@ -52,11 +52,11 @@ METHOD_NAMES = MappingProxyType(
 Precision = Literal["normal", "fine"]
 # Largest numbers of different events that are composed as they are; with more, nearly equal ones are rounded up to
 # common ones.
-MOST_EXACT = 50  # for loss distributions, and for Rényi divergences that are integrals
-MOST_FINE = 200  # for loss distributions on the fine grid, which may take seconds
-MOST_ADDED = 4000  # for methods that only add up costs
+MAX_EXACT = 50  # for loss distributions, and for Rényi divergences that are integrals
+MAX_FINE = 200  # for loss distributions on the fine grid, which may take seconds
+MAX_ADDED = 4000  # for methods that only add up costs
 # With more different Gaussian releases on batches than this, only the orders of the grid are tried, for speed.
-MOST_REFINED = 4
+MAX_REFINED = 4
 
 
 @dataclass(frozen=True)
@@ -208,10 +208,10 @@ def _fine_epsilon(events: tuple[Event, ...], delta: float, guess: float) -> floa
     distinct = {release for event in distinct_objects(events) for release, _ in releases_of(event)}
     if all(isinstance(release, Gaussian) for release in distinct) and total(events, "mu") < math.inf:  # ∞ without noise
         return epsilon(events, delta, "gdp")
-    if len(distinct) > MOST_FINE:
+    if len(distinct) > MAX_FINE:
         return None  # nearly equal events would be rounded to equal ones, at a larger error than that of the grid
     try:
-        runs, _ = runs_of(events, MOST_FINE)
+        runs, _ = runs_of(events, MAX_FINE)
         return fine.epsilon(pld.count_releases(runs), delta, guess)
     except pld.AccountingLimit:
         return None
@@ -290,7 +290,7 @@ def _advanced_terms(event: Event) -> tuple[float, float]:
 def _optimal_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
     """Return the smallest ε that holds for any releases with the same pure ε as the events (Kairouz, Oh, Viswanath
     2015); infinite at checkpoints after releases that differ."""
-    runs, ends = runs_of(events, MOST_ADDED)  # ends[t] releases are in the first t events
+    runs, ends = runs_of(events, MAX_ADDED)  # ends[t] releases are in the first t events
     release, n_equal = runs[0]  # the first release, and the number of equal ones before one that differs
     step_epsilon = per_event.pure(release)
 
@@ -317,15 +317,15 @@ def _converted_curve(
 
 def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
     """Return the ε that follows from the sum of the events' Rényi divergences, at the best order of each checkpoint."""
-    runs, ends = runs_of(events, MOST_ADDED)  # ends[t] releases are in the first t events
+    runs, ends = runs_of(events, MAX_ADDED)  # ends[t] releases are in the first t events
     n_integrals = sum(map(_is_integrated, {event for event, _ in runs}))  # events whose divergences are integrals
     if n_integrals:  # these take long, so fewer different events are allowed
-        runs, ends = runs_of(events, MOST_EXACT)
+        runs, ends = runs_of(events, MAX_EXACT)
     index_of_event = {event: i for i, event in enumerate(dict.fromkeys(event for event, _ in runs))}
     event_of_run = np.array([index_of_event[event] for event, _ in runs])
     divergences = _divergences(list(index_of_event))
     orders = closed_forms.ORDERS
-    if len(index_of_event) > MOST_EXACT or n_integrals:
+    if len(index_of_event) > MAX_EXACT or n_integrals:
         # Fewer orders, for speed: about every seventh. Where `refine` is true below, little is lost.
         orders = orders[np.linspace(0, len(orders) - 1, 58).astype(int)]
     lengths = np.array([length for _, length in runs])
@@ -349,7 +349,7 @@ def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) ->
         # An infinite divergence counts only where the event occurs; 0 · ∞ is not a number.
         return np.where(summed(~is_finite) > 0, math.inf, summed(np.where(is_finite, of_event, 0.0)))
 
-    epsilons = closed_forms.rdp_epsilon(composed, deltas, orders=orders, refine=n_integrals <= MOST_REFINED)
+    epsilons = closed_forms.rdp_epsilon(composed, deltas, orders=orders, refine=n_integrals <= MAX_REFINED)
     return np.where(counts > 0, epsilons, 0.0)
 
 
@@ -409,7 +409,7 @@ _CURVES: dict[Method, Callable[[tuple[Event, ...], Floats, np.ndarray], Floats]]
 
 
 @lru_cache(64)
-def runs_of(events: tuple[Event, ...], max_distinct: int = MOST_EXACT) -> tuple[list[tuple[Event, int]], np.ndarray]:
+def runs_of(events: tuple[Event, ...], max_distinct: int = MAX_EXACT) -> tuple[list[tuple[Event, int]], np.ndarray]:
     """Return the events as runs (release, count) of equal releases in time order, and the number of releases before the
     first event and after each one, (len(events) + 1,).
 
@@ -433,9 +433,9 @@ def runs_of(events: tuple[Event, ...], max_distinct: int = MOST_EXACT) -> tuple[
     _require_one_relation(list(different))
     if len(different) <= max_distinct:
         return runs, np.cumsum(lengths)
-    if max_distinct == MOST_EXACT:
+    if max_distinct == MAX_EXACT:
         return rounded_up(runs), np.cumsum(lengths)
-    return runs_of(events)  # with the limit MOST_EXACT, so that events are always rounded to the same few
+    return runs_of(events)  # with the limit MAX_EXACT, so that events are always rounded to the same few
 
 
 def _without_failures(events: tuple[Event, ...]) -> tuple[tuple[Event, ...], Floats]:

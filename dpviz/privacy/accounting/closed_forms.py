@@ -39,7 +39,7 @@ _EXP_REST = np.array([1 / math.factorial(k + 2) for k in range(15)])  # power se
 _BERNOULLI = [1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330]
 _BERNOULLI += [854513 / 138, -236364091 / 2730]
 _LOG_SINHC = np.array([0.0, *(b * 2 ** (2 * k - 1) / (k * math.factorial(2 * k)) for k, b in enumerate(_BERNOULLI, 1))])
-MOST_RANGES = 512  # different ranges of selections for which divergences are computed one by one
+MAX_RANGES = 512  # different ranges of selections for which divergences are computed one by one
 # Nodes and weights of the Gauss-Legendre rule with five nodes, on [0, 1] in place of [-1, 1].
 NODES, WEIGHTS = (rule / 2 + shift for rule, shift in zip(np.polynomial.legendre.leggauss(5), (0.5, 0.0), strict=True))
 
@@ -389,17 +389,17 @@ def few_ranges(eta: Floats, counts: Floats) -> tuple[Floats, Floats]:
     """Return a few ranges and the (fractional) number of selections with each, (k,) and (k,), in place of many ranges.
 
     Their Rényi divergences together are nowhere below those of counts[i] selections of range eta[i], so they may be
-    used as an upper bound. Up to MOST_RANGES ranges are returned as they are.
+    used as an upper bound. Up to MAX_RANGES ranges are returned as they are.
 
     A selection whose range lies between two of the few is divided between these. That is an upper bound because the
     divergence D of order α is convex in η: with a = α - 1 and k(x) = 1 - x²/sinh²x, which increases in x, η² D'' =
     (k(αη/2) - k(aη/2)) + (k(αη/2) - k(η/2)) / a ≥ 0.
     """
-    if len(eta) <= MOST_RANGES:
+    if len(eta) <= MAX_RANGES:
         return eta, counts
     # Ranges below a thousandth of the largest hardly matter, so they share two nodes.
     largest = float(eta.max())
-    nodes = np.append(min(float(eta.min()), 5e-4 * largest), np.geomspace(1e-3 * largest, largest, MOST_RANGES // 2))
+    nodes = np.append(min(float(eta.min()), 5e-4 * largest), np.geomspace(1e-3 * largest, largest, MAX_RANGES // 2))
     upper = np.clip(np.searchsorted(nodes, eta), 1, len(nodes) - 1)
     fraction = np.clip((eta - nodes[upper - 1]) / (nodes[upper] - nodes[upper - 1]), 0.0, 1.0)
     weights = np.zeros(len(nodes))

@@ -25,11 +25,11 @@ irfft, next_fast_len, rfft = lazy_functions("scipy.fft", "irfft next_fast_len rf
 FINENESS = (32, 8, 5)  # numbers of cells for each cell of the normal grid; the first one that is affordable is used
 TAIL = 1e-7  # the share of δ that may be lost outside the window, and again outside the range of single losses
 LARGEST_WINDOW = 2**20  # cells of a window; a dozen arrays of this size are held in memory at once
-MOST_CELLS = 2**21  # cells of all different events together; three arrays of that size are held
+MAX_CELLS = 2**21  # cells of all different events together; three arrays of that size are held
 # The weighing back multiplies the round-off of the FFT, by about δ at the best tilt; other tilts may exceed that by
 # this factor, given as its logarithm.
-MOST_LIFTED = 12.0
-MOST_WORK = 2**26  # cells of the window times the number of different events
+MAX_LIFTED = 12.0
+MAX_WORK = 2**26  # cells of the window times the number of different events
 
 
 def epsilon(counts: Mapping[Event, int], delta: float, guess: float) -> float | None:
@@ -63,7 +63,7 @@ def _epsilon_on_grid(events: Sequence[Event], times: np.ndarray, delta: float, g
     A composition is accurate only near the loss `guess`. So if its ε is much smaller, it becomes the next guess.
     """
     directions = pld.plds_of_events(
-        events, times, tail=TAIL * delta / int(times.sum()), coarser=1 / fineness, max_total_cells=MOST_CELLS
+        events, times, tail=TAIL * delta / int(times.sum()), coarser=1 / fineness, max_total_cells=MAX_CELLS
     )
     for _ in range(30):  # each guess is below the one before by 3 % at least; a limit, for time
         compositions = [_composed(parts, times, delta, guess) for parts in directions]
@@ -89,13 +89,13 @@ def _composed(parts: Sequence[PLD], times: np.ndarray, delta: float, guess: floa
     spread = math.sqrt(max(float(times @ np.array([part.variance for part in parts])), 1e-300))
     best_tilt = _best_tilt(cumulant, guess, spread)
     # A smaller tilt may need a smaller window: it suits a rare large loss, which a large tilt would make common. Of
-    # three, all valid, the smallest window is taken that keeps round-off within MOST_LIFTED; if none does, the first.
+    # three, all valid, the smallest window is taken that keeps round-off within MAX_LIFTED; if none does, the first.
     windows = [_window(cumulant, best_tilt * share, guess, delta) for share in (1.0, 0.7, 0.5)]
-    precise = [w for w in windows if w.log_moment - w.tilt * guess < math.log(delta) + MOST_LIFTED]
+    precise = [w for w in windows if w.log_moment - w.tilt * guess < math.log(delta) + MAX_LIFTED]
     tilt, log_moment, low, high = min(precise or windows[:1], key=lambda window: window.high - window.low)
     first = math.floor(low / h)
     size = next_fast_len(math.ceil(high / h) - first + 2, real=True)
-    if size > LARGEST_WINDOW or size * len(parts) > MOST_WORK:
+    if size > LARGEST_WINDOW or size * len(parts) > MAX_WORK:
         raise AccountingLimit(f"{size} cells are too many")
     log_spectrum, angle = np.zeros(size // 2 + 1), np.zeros(size // 2 + 1)  # ln of the absolute value, and the phase
     for count, losses in zip(times, losses_of_parts, strict=True):

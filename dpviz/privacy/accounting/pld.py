@@ -150,12 +150,12 @@ CELLS_PER_DEVIATION = 12  # cells per standard deviation of a loss: ε is at mos
 FEW = 20  # below this number of events the errors do not average out, and the grid is finer:
 CELLS_PER_DEVIATION_FEW = 32
 LARGEST_LOSS = 600.0  # largest loss of one event; e^600 is finite with room to spare
-MOST_CELLS = 2**17  # cells of one event; if a rare large loss next to tiny ones needs more, the grid is coarser
+MAX_CELLS = 2**17  # cells of one event; if a rare large loss next to tiny ones needs more, the grid is coarser
 ROUGH_CELLS = 2**14  # the same for first estimates, as while noise is calibrated; most often within 1e-3 of the final ε
 # Limits of the cells of a composition, and of the cells of its window times the number of different events (64 MiB of
 # spectra). Beyond them the grid is coarser by up to the factor COARSEST, which makes ε a few percent too large.
 LARGEST_WINDOW = 2**18
-MOST_MEMORY = 2**23
+MAX_MEMORY = 2**23
 COARSEST = 8.0
 AT_ONCE = 4  # number of Fourier transforms in one call, which takes little more than half the time of four calls
 BLOCKS = 300  # number of blocks into which the cells of an event are summed where rough losses are enough
@@ -198,7 +198,7 @@ def largest_losses(event: Event, tail: float) -> tuple[float, ...]:
 # --------------------------------------------------------------------------------------------------------- composition
 
 
-def compose(counts: Counts, delta: float, max_cells: int = MOST_CELLS) -> tuple[PLD, ...]:
+def compose(counts: Counts, delta: float, max_cells: int = MAX_CELLS) -> tuple[PLD, ...]:
     """Return the PLDs of all events together, each as often as in `counts`.
 
     There is one PLD, or with Poisson batches two, for a row that is removed and for one that is added; the worse one is
@@ -310,7 +310,7 @@ def _epsilons(events: Sequence[Event], counts: np.ndarray, delta: float) -> Floa
 
 
 def _compositions(
-    events: Sequence[Event], counts: np.ndarray, delta: float, max_cells: int = MOST_CELLS
+    events: Sequence[Event], counts: np.ndarray, delta: float, max_cells: int = MAX_CELLS
 ) -> Iterator[tuple[PLD, ...]]:
     """Yield the PLDs, one or two, of the composition of each row of `counts` (rows, events); see `compose`.
 
@@ -330,7 +330,7 @@ def _compositions(
         is_single = len(counts) == 1
         composition = _with_few_parts(plds, last_counts, tail) if is_single else _Composition(plds, counts, tail)
         half, size = composition.window()
-        excess = max(size / LARGEST_WINDOW, size * sum(map(len, composition.directions)) / MOST_MEMORY)
+        excess = max(size / LARGEST_WINDOW, size * sum(map(len, composition.directions)) / MAX_MEMORY)
         if excess <= 1:
             yield from composition.composed(half, size)
             return
@@ -448,7 +448,7 @@ def plds_of_events(
     tail: float,
     coarser: float = 1.0,
     *,
-    max_cells: int = MOST_CELLS,
+    max_cells: int = MAX_CELLS,
     max_total_cells: float = math.inf,
 ) -> list[tuple[PLD, ...]]:
     """Return the PLD of each event, all on one grid that is fine enough for their composition, for each direction.

@@ -17,7 +17,7 @@ from dpviz.privacy.accounting import per_event
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.events import Event, Gaussian, OneNumber, Parallel, Repeat, Seq, StatedApproximateDP, StatedZCDP, Sub
 
-MOST_GROUPS = 120  # largest number of different events to which a long schedule is rounded
+MAX_GROUPS = 120  # largest number of different events to which a long schedule is rounded
 _MIN_PARAMETER = 1e-60  # a smaller ε, η, μ or ρ is raised to this, as its square would underflow
 _MIN_WITH_DELTA = 1e-9  # a smaller ε of an (ε, δ) is raised to this, as the rounding errors of δ would exceed it
 
@@ -121,7 +121,7 @@ def rounded_up(runs: Iterable[tuple[Event, int]], ratio: float = 1.02) -> list[t
     """Return runs (event, count) in time order with fewer different events: nearly equal ones are rounded up to one.
 
     Events of one kind, on batches drawn in the same way, whose typical losses differ by less than the factor `ratio`
-    are replaced by the largest of them. The factor grows until at most MOST_GROUPS events are different.
+    are replaced by the largest of them. The factor grows until at most MAX_GROUPS events are different.
     """
     runs = list(runs)
     distinct = list(dict.fromkeys(event for event, _ in runs))
@@ -137,7 +137,7 @@ def rounded_up(runs: Iterable[tuple[Event, int]], ratio: float = 1.02) -> list[t
             # From the second attempt on, weak events are rounded more roughly than strong ones.
             distances = _flattened(strength) if attempt else strength
             replaced_by[members] = np.array(members)[_replacements(strength, distances, step)]
-        if len(np.unique(replaced_by)) <= max(MOST_GROUPS, len(families)):  # each family keeps one event at least
+        if len(np.unique(replaced_by)) <= max(MAX_GROUPS, len(families)):  # each family keeps one event at least
             break
     replacement = {event: simple[index] for event, index in zip(distinct, replaced_by, strict=True)}
     return merged_runs((replacement[event], count) for event, count in runs)

@@ -119,7 +119,7 @@ class Budget(Displayed, Specification):
         """
         return self.spent(events if self.adds_up else whole, prior)
 
-    def left(self, prior: tuple[Event, ...]) -> float:
+    def remaining(self, prior: tuple[Event, ...]) -> float:
         """Return the amount of the budget that remains for a run after the releases `prior`.
 
         The run may depend on their outcome. Raises UserError if nothing remains.
@@ -162,7 +162,7 @@ class Budget(Displayed, Specification):
     def share(self, fraction: Annotated[float, Between(0, 1, ends=True)], prior: tuple[Event, ...] = ()) -> "Budget":
         """Return a budget in ε, ρ or μ whose amount is this fraction of the amount that the releases `prior` leave."""
         total = self.additive(prior)
-        return total.of_amount(total.left(prior) * fraction)
+        return total.of_amount(total.remaining(prior) * fraction)
 
     # -------------------------------------------------------------------------------------------- releases it pays for
 
@@ -336,7 +336,7 @@ class NoPrivacy(Budget):
     def cost(self, events: tuple[Event, ...]) -> float:
         return math.inf
 
-    def left(self, prior: tuple[Event, ...]) -> float:
+    def remaining(self, prior: tuple[Event, ...]) -> float:
         return math.inf
 
     def gaussian_rho(self, amount: float) -> float:

@@ -97,7 +97,7 @@ class ApproximateDP(Budget):
         return accountants.total(prior, "epsilon")
 
     def additive(self, prior: tuple[Event, ...] = ()) -> ZeroConcentratedDP:
-        remaining = closed_forms.zcdp_rho(self.left(prior), self.delta)
+        remaining = closed_forms.zcdp_rho(self.remaining(prior), self.delta)
         return ZeroConcentratedDP.of_amount(remaining + accountants.total(prior, "rho"))
 
     def per_row(self, rows_per_person: int) -> "ApproximateDP":

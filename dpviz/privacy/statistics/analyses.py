@@ -41,7 +41,7 @@ _WHY: Mapping[Relation, Mapping[str, str]] = resources.data(__package__, "words.
 _CHANGE_OF_COUNTS: Mapping[Norm, float] = {"l1": 2.0, "l2": math.sqrt(2), "linf": 1.0, "range": 2.0}
 CONFIDENCE = 0.95
 _NORMAL = float(-ndtri((1 - CONFIDENCE) / 2))  # a normal error is within this many standard deviations, with 95 %
-MOST = 20  # largest number of statistics in a plan
+MAX_STATISTICS = 20  # largest number of statistics in a plan
 NARROWEST = 1e-100  # smallest width of a column's range with which all computed numbers are finite
 NOISES = {"smaller": "Whichever is smaller", "laplace": "Laplace", "gaussian": "Gaussian"}
 RELATIONS: Mapping[str, str] = {"replace-one": "Public", "add/remove-one": "Secret"}
@@ -717,7 +717,7 @@ class Analyses(TableSize):
         help="Public: a row may be replaced. Secret: a row may be added or removed; n is then an assumption, on which "
         "only errors depend.",
     )
-    statistics: tuple[Statistic, ...] = Field(min_length=1, max_length=MOST)
+    statistics: tuple[Statistic, ...] = Field(min_length=1, max_length=MAX_STATISTICS)
 
     @property
     def rows_text(self) -> str:
@@ -864,7 +864,7 @@ def _event(statistic: Statistic, noise: Noise, error: float, plan: Analyses) -> 
 # clipped, missing ones count as the lowest value of the range, and bins that were not declared are not counted.
 
 
-def released(
+def release(
     planned: Sequence[PlannedStatistic],
     columns: Iterable[ArrayLike],
     seed: int | None = None,

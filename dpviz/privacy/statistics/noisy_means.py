@@ -187,7 +187,7 @@ class NoisyMeans(TableSize):
     def affordable_steps(self, budget: Budget, scale: Positive) -> int:
         """Return the largest number of steps with noise of this scale that the budget covers, at most STEPS_LIMIT."""
         inner = self._event_on_batch(scale)
-        target = budget.left(prior=()) * (1 + 1e-9)  # rounding must not cost a step
+        target = budget.remaining(prior=()) * (1 + 1e-9)  # rounding must not cost a step
 
         def price(steps: int) -> float:
             """Return the cost of this number of steps as a share of the budget."""

@@ -213,7 +213,7 @@ SHARES: dict[Kind, float] = {
 KINDS: tuple[Kind, ...] = get_args(Kind)  # in the order of the findings
 ROUNDING = 1e-9  # relative difference up to which two computed values count as equal
 _WIDEST = 16  # largest number of draws of a release, and of a run whose products are formed, that are tested
-_MOST_ROWS = 200  # largest table for which the rows of batches are tested
+_MAX_ROWS = 200  # largest table for which the rows of batches are tested
 _TIED = 1e-12  # distance below which two draws count as equal
 _COMPARED = 50_000  # number of draws that are searched for repeats
 
@@ -581,7 +581,7 @@ class ReleaseTests:
             expected = np.where(has_row, value_with, value_without)
             if not np.allclose(release.value, expected, rtol=ROUNDING, atol=ROUNDING * np.abs(expected).max(initial=0)):
                 self._record_fault("values", batch_release.release_number)
-        if batch_release.charge_number in tested_charges or event.n > _MOST_ROWS:
+        if batch_release.charge_number in tested_charges or event.n > _MAX_ROWS:
             return
         tested_charges.add(batch_release.charge_number)
         if (members.sum(axis=1) != event.m).any():

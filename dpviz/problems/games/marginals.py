@@ -331,7 +331,7 @@ class MarginalGame(SlicedGame):
 # This is post-processing: any number of drawn rows costs no privacy beyond that of the histogram.
 
 SEED = 4_090_317_221  # of a public generator; the streams of a run are derived from hashes, never from this
-MOST_ROWS = 1_000_000
+MAX_ROWS = 1_000_000
 _RESERVES = 4  # further draws, whose rows may be exchanged for those of the first
 _EXCHANGES = 60  # steps of exchanging rows, at most: 0.25 s at 50,000 combinations and 455 tables
 

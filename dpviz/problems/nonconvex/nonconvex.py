@@ -21,7 +21,7 @@ from dpviz.problems.base import Metric
 from dpviz.problems.model import LinearScore, unscaled
 from dpviz.problems.nonconvex.nonconvex_risk import (
     COORDINATES,
-    MOST_COLUMNS,
+    MAX_COLUMNS,
     PRODUCTS,
     UNIT,
     Assumed,
@@ -364,7 +364,7 @@ class NonconvexModel(base.ProblemSpecification):
         """Estimate the memory: a table with its copies, and for each replicate some vectors, and its Hessians, packed
         and not, or the vectors of the products with which diagnostics replace large Hessians."""
         n, d = facts.n, facts.d
-        hessians = 40.0 * d**2 if d <= MOST_COLUMNS else 100.0 * PRODUCTS * d  # measured
+        hessians = 40.0 * d**2 if d <= MAX_COLUMNS else 100.0 * PRODUCTS * d  # measured
         return base.Memory(table=24.0 * n * d, replicate=64.0 * d + hessians)
 
     def rows(self, data: Dataset) -> tuple[np.ndarray, float]:

@@ -28,7 +28,7 @@ _MISJUDGED = 1e-6  # probability that `_eigenvalue_bounds` is above an eigenvalu
 _EIGENVALUES = 4096  # cached eigenvalues at most
 _AT_ONCE = 20  # Hessians that a diagnostic forms at once
 HALVED = 32  # columns from which on half a Hessian and its mirror image are faster than the whole
-MOST_COLUMNS = 300  # with more columns diagnostics form no Hessian, but compute PRODUCTS products with it
+MAX_COLUMNS = 300  # with more columns diagnostics form no Hessian, but compute PRODUCTS products with it
 PRODUCTS = 60
 # Declared costs, from which slices follow: of a row's gradient, of each multiplication in it, and of a row's loss; of
 # each number of a row that is weighted for a Hessian, and of each entry of half a row's Hessian.
@@ -364,7 +364,7 @@ class NonconvexRisk(LinearSums, Problem):
             by_key = {key: self._eigenvalues[key] for key in keys if key in self._eigenvalues}
         # One index for each new point, although several replicates may be there.
         new_indices = list({key: index for index, key in enumerate(keys) if key not in by_key}.values())
-        compute = self._smallest_eigenvalues if self.facts.d <= MOST_COLUMNS else self._eigenvalue_bounds
+        compute = self._smallest_eigenvalues if self.facts.d <= MAX_COLUMNS else self._eigenvalue_bounds
         for start in range(0, len(new_indices), _AT_ONCE):
             part = new_indices[start : start + _AT_ONCE]
             values = compute(x[part])

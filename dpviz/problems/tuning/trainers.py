@@ -30,7 +30,7 @@ from dpviz.processes import Child, ParentConnection, ProcessEnded, pack, unpack
 # A learner consists of settings and arrays, so that it can be sent to another process.
 
 JITTER = 1e-10  # added to the diagonal of a kernel matrix, so that rounding cannot make it singular
-MOST_STEPS = 100_000  # of a support vector machine, which at some settings would run for hours
+MAX_STEPS = 100_000  # of a support vector machine, which at some settings would run for hours
 
 # Seconds measured on one core, at 100 to 1000 training and 300 to 9000 validation rows and 5 to 100 features: for an
 # entry of a kernel matrix, each product in it, each product of a factorisation, and the fixed cost of a training. For
@@ -169,7 +169,7 @@ class VectorLearner(Learner):
 
         k_xx, k_vx = self._kernels(point[:-3], log_width=float(point[-1]))
         epsilon, cost = np.exp(point[-3:-1])
-        machine = SVR(kernel="precomputed", epsilon=float(epsilon), C=float(cost), max_iter=MOST_STEPS)
+        machine = SVR(kernel="precomputed", epsilon=float(epsilon), C=float(cost), max_iter=MAX_STEPS)
         with warnings.catch_warnings(action="ignore"):  # of a training that stops early: its losses show that
             machine.fit(k_xx, self._y)
         return np.asarray((self._z - _predict(machine, k_vx)) ** 2)
@@ -187,7 +187,7 @@ class ClassifierLearner(Learner):
         if (self._y == self._y[0]).all():  # with a single class there is nothing to train: it is predicted everywhere
             return np.maximum(0.0, 1 - self._z * self._y[0])
         k_xx, k_vx = self._kernels(point[:-2], log_width=float(point[-1]))
-        machine = SVC(kernel="precomputed", C=math.exp(float(point[-2])), max_iter=MOST_STEPS)
+        machine = SVC(kernel="precomputed", C=math.exp(float(point[-2])), max_iter=MAX_STEPS)
         with warnings.catch_warnings(action="ignore"):
             machine.fit(k_xx, self._y)
         return np.asarray(np.maximum(0.0, 1 - self._z * _predict(machine, k_vx)))
@@ -223,7 +223,7 @@ def training_seconds(learner: str, m: int, v: int, p: int) -> float:
 # ------------------------------------------------------------------------------------------------- processes that train
 
 VARIABLE = "DPVIZ_TRAINERS"  # environment variable with the number of further processes; 0 for none
-MOST = 3  # the largest number that is used by default
+MAX_PROCESSES = 3  # the largest number that is used by default
 SLOW = 5e-3  # declared seconds of a training from which on it is worth sending it to another process
 POLL_INTERVAL = 0.05  # seconds between two checks for a request to stop the run
 AHEAD = 2  # points that a process has at a time, so that it need not wait for the next one
@@ -231,13 +231,13 @@ AHEAD = 2  # points that a process has at a time, so that it need not wait for t
 
 def further_processes() -> int:
     """Return the number of further processes that train for a run: the number in the environment, or one for each
-    further processor, at most MOST."""
+    further processor, at most MAX_PROCESSES."""
     variable = os.environ.get(VARIABLE, "")
     if variable.isdecimal():
         return int(variable)
     # The processors that this process (0) may use; all where the system does not tell.
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(MOST, processors - 1)
+    return min(MAX_PROCESSES, processors - 1)
 
 
 class _Helper:

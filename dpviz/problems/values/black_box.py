@@ -28,7 +28,7 @@ from dpviz.problems.values.value_problem import (
     BLOCK,
     GROUPS,
     HALF,
-    MOST_SEEN,
+    MAX_SEEN,
     POINTS,
     TEMPORARIES,
     ValueFacts,
@@ -132,7 +132,7 @@ class BlackBox(ProblemSpecification):
         n, d, k = facts.n, facts.d, self.loss().count
         sample = min(2 * HALF, n)  # rows that diagnostics use
         rows = 24.0 * n * (d + 2)  # with up to two targets, and two copies while they are scaled
-        directions = 8.0 * sample * min(d, MOST_SEEN) * k
+        directions = 8.0 * sample * min(d, MAX_SEEN) * k
         # Of a replicate, roughly: 16 vectors; gradients at POINTS points, for each group and twice more; and k numbers
         # for each row of the sample, three times.
         replicate = 8.0 * ((16 + (GROUPS + 2) * POINTS) * d + 3 * sample * k)

@@ -26,9 +26,9 @@ from dpviz.problems.values.value_losses import ValueLoss
 
 Kind = Literal["iid", "orthonormal"]  # directions of a set: independent, or perpendicular to each other
 
-MOST_SETS, BANK_BYTES = 1024, 32_000_000
+MAX_SETS, BANK_BYTES = 1024, 32_000_000
 FEWEST_SETS = 16  # so that one rotation, whose cost grows with d³, serves at least as many rows
-MOST_SEEN = 32  # directions per row in diagnostics, at most
+MAX_SEEN = 32  # directions per row in diagnostics, at most
 AT_ONCE = 400_000  # numbers that are drawn at once for the directions in diagnostics
 _BANK_SEED = 3_141_592_653  # of the banks, which are public constants; the streams of a run are derived from hashes
 
@@ -48,7 +48,7 @@ def haar(normals: np.ndarray) -> np.ndarray:
 def bank_size(count: int, d: int) -> int:
     """Return the number P of sets in a bank, each of `count` directions of d numbers: 1,024, or as many as have 32 MB,
     but no fewer than 16."""
-    return min(MOST_SETS, max(FEWEST_SETS, BANK_BYTES // (8 * count * d)))
+    return min(MAX_SETS, max(FEWEST_SETS, BANK_BYTES // (8 * count * d)))
 
 
 def bank_bytes(count: int, d: int) -> float:
@@ -85,12 +85,12 @@ def projected_directions(k: int, d: int, n_rows: int) -> np.ndarray:
     numbers sees no more of a direction than these coordinates. The array is read-only, as it is cached.
     """
     generator = np.random.default_rng((_BANK_SEED, k, d, n_rows))
-    coordinates = np.empty((min(d, MOST_SEEN), n_rows, k))
+    coordinates = np.empty((min(d, MAX_SEEN), n_rows, k))
     n_parts = -(-n_rows * d * k // AT_ONCE)  # rounded up
     for part in np.array_split(coordinates, n_parts, axis=1):  # a view, which is written to
         checkpoint()
         columns = haar(generator.standard_normal((part.shape[1], d, k)))  # (b, d, k): row j is of direction j
-        part[:] = columns[:, :MOST_SEEN].transpose(1, 0, 2)
+        part[:] = columns[:, :MAX_SEEN].transpose(1, 0, 2)
     coordinates.flags.writeable = False
     return coordinates
 
@@ -456,7 +456,7 @@ class ValueProblem(Problem):
         if not expensive:
             return evaluate_in_slices(self._evaluate_cheap, output, seconds)
         slope_seconds = SECONDS_PER_DIAGNOSED + 2 * SECONDS_PER_PRODUCT * d  # the products A_z x, and A_zᵀ w
-        sample_seconds = 2 * min(d, MOST_SEEN) * SECONDS_PER_VALUE + POINTS * slope_seconds  # two values per direction
+        sample_seconds = 2 * min(d, MAX_SEEN) * SECONDS_PER_VALUE + POINTS * slope_seconds  # two values per direction
         return evaluate_in_slices(self._evaluate, output, seconds + min(2 * HALF, n) * cost_factor * sample_seconds)
 
     def _evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

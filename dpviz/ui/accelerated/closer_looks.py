@@ -46,7 +46,7 @@ def _select_method(panel: Panel, view: PlanView, name: str) -> str:
     """Draw a menu of the private methods with session key `name`; return the label of the selected one."""
     plans = guarantee.only_private(view.plans)
     with st.columns([1, 2])[0]:
-        return panel.named(name, "Method", plans, "Whose plan is looked at.", first=guarantee.example_method(plans))
+        return panel.one_of(name, "Method", plans, "Whose plan is looked at.", first=guarantee.example_method(plans))
 
 
 def _accountants(panel: Panel, view: PlanView, delta: float) -> None:

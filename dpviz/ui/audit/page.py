@@ -25,8 +25,8 @@ from dpviz.ui.controls import PageBody, Panel, Settings, draw_errors
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.run import Run, runner
+from dpviz.ui.glossary import TERMS
 from dpviz.ui.learn import classroom
-from dpviz.ui.terms import TERMS
 
 
 @dataclass(frozen=True)
@@ -342,7 +342,7 @@ class _Screen(PageBody):
             results.show_tests(run.auditing, run.progress)
             return None
 
-        run_panel.draw_repeatedly(self.panel.key("evidence_look"), draw, before_redraw=lambda: None)
+        run_panel.draw_repeatedly(self.panel.key("evidence_poll"), draw, before_redraw=lambda: None)
         _single_run(self.panel)
 
     def _take_away(self) -> None:

@@ -20,7 +20,7 @@ from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.audit import clopper_pearson
 from dpviz.specification import Control
 from dpviz.ui import charts, visitors
-from dpviz.ui.audit import texts
+from dpviz.ui.audit import TESTS, texts
 from dpviz.ui.controls import Panel
 
 LITTLE = 0.02  # share of the claim below which the proven bound is as good as nothing
@@ -103,10 +103,10 @@ def show_tests(auditing: Auditing, progress: Progress) -> None:
     if outcome is None or outcome.implementation is None:
         return
     st.subheader("What was tested of the implementation", anchor=False)
-    rows = [
-        (texts.TESTS[finding.kind], "not as declared" if finding.is_fault else "as declared", texts.chance(finding.p))
-        for finding in outcome.implementation.findings
-    ]
+    rows = []
+    for finding in outcome.implementation.findings:
+        chance = "impossible" if finding.p == 0 else "1" if finding.p >= 1 else short_up(finding.p, 2)
+        rows.append((TESTS[finding.kind], "not as declared" if finding.is_fault else "as declared", chance))
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     st.markdown(f"| test | found | chance, at most, in a sound implementation |\n|---|---|---|\n{table}")
 

@@ -127,7 +127,7 @@ def _show_rows(panel: Panel, bound: ErrorBound, rows: int, budget: Budget, wante
     needed = accuracy.rows_needed(bound, wanted, budget)
     budget_text, error = budget.describe(), f"{bound.error_title} ≤ {short_up(wanted)}"
     if needed is None:
-        result = f"no number of rows up to {accuracy.MOST_NEEDED:,.0f} is proven to give {error}."
+        result = f"no number of rows up to {accuracy.MAX_NEEDED:,.0f} is proven to give {error}."
     else:
         result = f"{error} needs **{needed:,} rows** by the bound; you have {rows:,}."
     st.markdown(f"{_verdict(needed is not None and needed <= rows)}: at {budget_text}, {result} {noise}")

@@ -45,8 +45,8 @@ from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.plan import Charts
 from dpviz.ui.explain import SETTINGS_ONLY
+from dpviz.ui.glossary import TERMS
 from dpviz.ui.markdown import column_configs, escape_name, escape_sentence, show_table
-from dpviz.ui.terms import TERMS
 from dpviz.ui.uploads.file import File, choose_file, read_again
 
 TABLES = resources.data(__package__, "tables.toml")  # titles, help and formats of the columns of tables

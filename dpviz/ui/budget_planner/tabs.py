@@ -13,7 +13,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from dpviz.datasets.uploads.limits import MOST_ROWS
+from dpviz.datasets.uploads.limits import MAX_ROWS_IN_BLOCKS
 from dpviz.errors import UserError
 from dpviz.exports import dpsgd
 from dpviz.numbers import short, short_down, short_up
@@ -34,8 +34,8 @@ from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Charts
+from dpviz.ui.glossary import TERMS
 from dpviz.ui.markdown import column_configs, show_table
-from dpviz.ui.terms import TERMS
 from dpviz.ui.uploads.file import File, choose_file, fill_button
 
 # Columns of the table of analyses that share a budget, in their order.
@@ -369,8 +369,8 @@ def people(panel: Panel, means: NoisyMeans) -> Charts:
             explain.mark_taken("Numbers of rows", f"{table.key}_knew", table.replace, (unmarked,))
     _count_people(panel, table)
     cells = [cell for _, *cells_of_row in rows_of_table for cell in cells_of_row if cell is not None]
-    if max(cells, default=0.0) > MOST_ROWS:
-        raise UserError(f"There are at most {MOST_ROWS:,} rows or people.", title="A number is too large")
+    if max(cells, default=0.0) > MAX_ROWS_IN_BLOCKS:
+        raise UserError(f"There are at most {MAX_ROWS_IN_BLOCKS:,} rows or people.", title="A number is too large")
     people_by_rows: dict[float, float] = {}  # number of people with so many rows each
     for _, each, count in rows_of_table:
         if each is not None and count is not None and each >= 1 and count > 0:

@@ -14,7 +14,7 @@ import pandas as pd
 import streamlit as st
 
 from dpviz.compare import comparison
-from dpviz.compare.comparison import MOST, PRIVACY, SHARE, Side
+from dpviz.compare.comparison import MAX_SIDES, PRIVACY, SHARE, Side
 from dpviz.compare.pins import Pin, clean
 from dpviz.experiments import changes
 from dpviz.experiments.plan import weakest_privacy
@@ -26,7 +26,7 @@ from dpviz.plots.sweep_figures import compared
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.specification import Control
 from dpviz.ui import charts, explain, families, glossary, links
-from dpviz.ui.compare import texts
+from dpviz.ui.compare import CONVERTED, texts
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import pins, results
 from dpviz.ui.experiment import presets as preset_menu
@@ -63,7 +63,7 @@ def show() -> None:
     }  # a pin goes to a page that can express it
     if panel.key("arrived") not in st.session_state:
         st.session_state[panel.key("arrived")] = True
-        pins.import_pins(pins.link_readers(MOST), can_express_by_page, PREFIX)  # those of the address
+        pins.import_pins(pins.link_readers(MAX_SIDES), can_express_by_page, PREFIX)  # those of the address
     st.title("Compare", anchor=False)
     st.markdown(texts.QUESTION)
     with st.container(key=panel.key("tools"), horizontal=True):
@@ -73,7 +73,7 @@ def show() -> None:
     pinned_runs = [
         _PinnedRun(pinned, entry, page, name) for (pinned, entry, page), name in zip(all_pins, names, strict=True)
     ]
-    pins.write_address(panel, [run.pinned for run in pinned_runs[:MOST]])  # as many as can be compared
+    pins.write_address(panel, [run.pinned for run in pinned_runs[:MAX_SIDES]])  # as many as can be compared
     pins.show_refusals(PREFIX)
     if pinned_runs:
         selected = _select(panel, pinned_runs)
@@ -106,7 +106,7 @@ def _example(pages: Mapping[Entry, FamilyPage]) -> Sequence[_PinnedRun]:
         pinned_runs.append(_PinnedRun(pinned, entry, page, pinned.pin.name))
         if pinned.summary is None:
             under_way += pins.compute_lines(panel, "Example", pinned, make_chart=page.picture, make_ready=page.ready)
-    rerun_when_ended("compare_example_look", under_way)
+    rerun_when_ended("compare_example_poll", under_way)
     return pinned_runs
 
 
@@ -126,7 +126,7 @@ def _distinct_names(names: Sequence[str]) -> list[str]:
 
 
 def _select(panel: Panel, pinned_runs: Sequence[_PinnedRun]) -> Sequence[_PinnedRun]:
-    """Draw the choice of the runs to compare; return the chosen ones, at most MOST. A single run needs no choice."""
+    """Draw the choice of the runs to compare; return the chosen ones, at most MAX_SIDES. One run needs no choice."""
     names = {run.pinned.key: escape_name(run.name) for run in pinned_runs}
     if len(pinned_runs) <= 1:
         return pinned_runs
@@ -134,14 +134,14 @@ def _select(panel: Panel, pinned_runs: Sequence[_PinnedRun]) -> Sequence[_Pinned
         "Runs",
         list(names),
         selection_mode="multi",
-        default=list(names)[:MOST],
+        default=list(names)[:MAX_SIDES],
         format_func=lambda key: names.get(key, ""),
         key=panel.key(f"runs_{len(names)}"),  # one run more or less makes a new control, with its default
-        help=f"Up to {MOST} at once.",
+        help=f"Up to {MAX_SIDES} at once.",
     )
     if not selected:
         st.info("Choose at least one run.", icon=":material/keep:")
-    return [run for run in pinned_runs if run.pinned.key in selected][:MOST]
+    return [run for run in pinned_runs if run.pinned.key in selected][:MAX_SIDES]
 
 
 def _list(pinned_runs: Sequence[_PinnedRun]) -> None:
@@ -166,7 +166,7 @@ def _list(pinned_runs: Sequence[_PinnedRun]) -> None:
                 st.switch_page(entry.address, query_params={})
         if pinned.summary is None:
             under_way += pins.compute_lines(Panel(page.prefix), entry.title, pinned, page.picture, page.ready)
-    rerun_when_ended("compare_look", under_way)
+    rerun_when_ended("compare_poll", under_way)
 
 
 def _side(pinned_run: _PinnedRun) -> Side | None:
@@ -256,7 +256,7 @@ def _show_chart(
     along, unit_sentence = comparison.axes(sides)[axis], ""
     if axis == PRIVACY:  # the title of the axis has the currency, and the caption says what is counted in it
         along = f"{along}, {UNITS[currency].label if currency else f'ε at δ = {short_up(delta)}'}"
-        unit_sentence = f" {texts.CONVERTED[currency or 'at_delta']}"
+        unit_sentence = f" {CONVERTED[currency or 'at_delta']}"
     missing = []  # names of the runs without any curve, and of the methods of other runs that have none
     for side in sides:
         methods = {curve.method for curve in curves if curve.side == side.name}

@@ -1,5 +1,5 @@
 """Parts of pages that our own code draws in the browser: charts that move in place, sliders, a button that copies,
-terms with their meaning, dots that move in a plane, and a sheet to draw a curve on.
+dots that move in a plane, and a sheet to draw a curve on; those of other modules are declared by `declare_part`.
 
 `st.plotly_chart` removes a chart and draws a new one, two or three times, whenever its data change. But the picture of
 a run must not blink, and a slider with five charts must not lag. The library is the part of plotly.js that our charts
@@ -30,7 +30,6 @@ from streamlit.components.v1 import declare_component
 from dpviz import resources
 from dpviz.plots.elements.sheets import Sheet
 from dpviz.plots.elements.style import NOT_PRIVATE, browser_figure, with_subscripts
-from dpviz.ui.terms import TERMS
 
 _SERVED = "served"  # folder of files that a tab fetches once; each version has its own address
 _LIBRARY = f"component/{__name__}.{_SERVED}/plotly-cartesian-4.1.1.min.js"
@@ -201,9 +200,9 @@ def pack_stops(
 
 def redraw_after(key: str, seconds: float, on_request: Callable[[], None]) -> None:
     """Have the surrounding fragment of the page drawn again after `seconds`, and `on_request` called before that."""
-    component, module = _declare_served("look", "<i></i>")
+    component, module = _declare_served("poll", "<i></i>")
     turn = time.monotonic()  # another number at each drawing, so that the browser waits anew
-    component(key=key, data={"wait": seconds, "turn": turn, "module": module}, height=1, on_look_change=on_request)
+    component(key=key, data={"wait": seconds, "turn": turn, "module": module}, height=1, on_poll_change=on_request)
 
 
 def copy(text: str, key: str, label: str) -> None:
@@ -214,28 +213,6 @@ def copy(text: str, key: str, label: str) -> None:
         '<textarea hidden readonly rows="3" aria-label="Text to copy"></textarea></div>',
     )
     component(key=key, data={"text": text, "label": label, "module": module})
-
-
-@cache
-def _words() -> Any:
-    """Declare the part that marks the terms of the glossary; its script has all terms."""
-    fields = ("name", "sentence", "formula", "said")
-    terms = [{field: getattr(term, field) for field in fields} for term in TERMS.values()]
-    return declare_part(
-        "words",
-        '<button type="button" class="open" popovertarget="panel">Words</button>'
-        '<div id="panel" class="panel" popover role="dialog" aria-label="Words of this page"><dl></dl>'
-        '<button type="button" class="all">All words</button></div>',
-        js=f"const TERMS = {json.dumps(terms, ensure_ascii=False)};\n{asset_text('words.js')}",
-    )
-
-
-def glossary_button(key: str, on_all: Callable[[], None]) -> bool:
-    """Mark the terms of the glossary on the page, and draw a button that shows those the page uses with their meanings.
-
-    Return true when the visitor asks for the list of all terms; `on_all` is called before the page is drawn for that.
-    """
-    return bool(_words()(key=key, data={}, on_all_change=on_all).all)
 
 
 @cache

@@ -18,7 +18,7 @@ let drawn = null; // the panel of the page
 let waiting = 0;
 
 function learn(terms) {
-  const said = new Map(terms.flatMap((term) => term.said.map((word) => [word.toLowerCase(), term])));
+  const said = new Map(terms.flatMap((term) => term.forms.map((word) => [word.toLowerCase(), term])));
   const words = [...said.keys()].sort((one, other) => other.length - one.length).map((word) => RegExp.escape?.(word) ??
     word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
   known = { terms, said, any: new RegExp(`(?<![\\p{L}\\p{N}])(?:${words.join("|")})(?![\\p{L}\\p{N}_])`, "giu") };

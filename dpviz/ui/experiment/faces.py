@@ -41,7 +41,7 @@ MAX_BUDGETS = 7  # largest number of budgets in a sweep along the budget
 _BOUND = "bound"  # name of the overlay with the theory's upper bound, among a page's options
 
 
-class Page(Protocol):
+class FacesPage(Protocol):
     """The part of a family's page that the faces use."""
 
     @property
@@ -85,7 +85,9 @@ def choose(panel: Panel, view: PlanView | None, uploaded: bool, mapped: bool, mo
     return faces[panel.choice("face", "Picture", faces, default=FIRST, help="", above=True)]
 
 
-def along_budget(panel: Panel, page: Page, ready: StartableExperiment | None, experiment: Experiment | None) -> Face:
+def along_budget(
+    panel: Panel, page: FacesPage, ready: StartableExperiment | None, experiment: Experiment | None
+) -> Face:
     """Return the face with the final values of the methods at several budgets, from a sweep in the background.
 
     The sweep begins when the page's own run has ended, so that it does not delay it. Its budgets do not depend on the
@@ -171,7 +173,7 @@ def _budgets(control: Control) -> tuple[float, ...]:
 
 
 def _chart(
-    panel: Panel, page: Page, sweep: Sweep, job: Job | None, present_run: Run | None, experiment: Experiment | None
+    panel: Panel, page: FacesPage, sweep: Sweep, job: Job | None, present_run: Run | None, experiment: Experiment | None
 ) -> Chart:
     """Return the chart of the results that a sweep over budgets has so far, with the present budget as one more point.
 
@@ -261,7 +263,7 @@ def _level(trace: Trace, metric: str) -> tuple[str, float] | None:
 
 
 def _bound(
-    panel: Panel, page: Page, sweep: Sweep, present_size: float | None
+    panel: Panel, page: FacesPage, sweep: Sweep, present_size: float | None
 ) -> tuple[tuple[str, np.ndarray, np.ndarray] | None, str]:
     """Return the theory's bound of one method at the k budgets of a sweep, and a sentence about it.
 
@@ -280,7 +282,7 @@ def _bound(
     return (label, budgets, bounds[label]), remark
 
 
-def _bounds(page: Page, sweep: Sweep) -> tuple[Mapping[str, np.ndarray], str]:
+def _bounds(page: FacesPage, sweep: Sweep) -> tuple[Mapping[str, np.ndarray], str]:
     """Return the theory's bound of each method that has one, by label, and the page's sentence about these bounds.
 
     A bound is an array (k,) over the k budgets of the sweep, of the final value of its metric; nan at budgets at which

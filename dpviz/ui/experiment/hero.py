@@ -45,7 +45,7 @@ from dpviz.ui.markdown import escape_name
 PANELS = 3  # largest number of methods in the picture, each in a panel of its own
 
 
-class Page(Protocol):
+class CloudPage(Protocol):
     """The part of a family's page that knows the plane in which the runs move. `FamilyPage` has the details."""
 
     def ground(self, run: Run, x: FixedAxis, y: FixedAxis, /) -> Ground | None:
@@ -56,7 +56,7 @@ class Page(Protocol):
         step; None without such a theory."""
 
 
-def show_cloud(panel: Panel, run: Run, trace: Trace, page: Page) -> bool:
+def show_cloud(panel: Panel, run: Run, trace: Trace, page: CloudPage) -> bool:
     """Draw the repeats of at most PANELS private methods, those that end lowest, as an animation with a caption.
 
     Draws nothing and returns False if the problem has no plane, as on a user's file, or no method has moved.
@@ -99,7 +99,7 @@ class _FilmMaker:
     run: Run
     trace: Trace
     metric: Metric | None
-    page: Page
+    page: CloudPage
 
     def animation(self, plane: Plane, labels: Sequence[str]) -> Animation:
         """Return the animation of the repeats of the methods `labels` in a plane, all on the same axes."""

@@ -11,7 +11,7 @@ from functools import partial
 from importlib import import_module
 from itertools import islice
 from types import MappingProxyType, ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import streamlit as st
@@ -44,18 +44,6 @@ from dpviz.ui.uploads import file
 
 LEADS = 4  # number of controls above the picture, including that of the budget
 SMALL_CHARTS = "noise", "privacy"  # names, in the charts' keys, of the plan's two charts next to the live picture
-
-
-class Texts(Protocol):
-    """The module `texts` of a family.
-
-    TITLE : title of the page. QUESTION : the question that it answers, below the title. NOT_COVERED : what of the paper
-    the page leaves out.
-    """
-
-    TITLE: str
-    QUESTION: str
-    NOT_COVERED: str
 
 
 def _family_of(method: type[AnyAlgorithm]) -> str:
@@ -95,8 +83,9 @@ class FamilyPage:
         if not self.groups:
             declared_groups = resources.data(subclass_package, "groups.toml")["group"]
             self.groups = tuple(Group(**group) for group in declared_groups)
+        # TITLE of the page; QUESTION that it answers; NOT_COVERED: what of the paper it leaves out.
+        self.texts = resources.Texts(self.package.__name__)
         # Imported by name, since only the subclass knows its package.
-        self.texts: Texts = import_module(f"{self.package.__name__}.texts")
         presets = import_module(f"{self.package.__name__}.presets")
         default_methods = self.default_methods or tuple(presets.METHODS)
         self.catalogue = Catalogue(

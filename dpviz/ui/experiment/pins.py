@@ -15,7 +15,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dpviz.compare import pins
-from dpviz.compare.pins import MOST, MOST_NAME, Pin
+from dpviz.compare.pins import MAX_NAME, MAX_PINS, Pin
 from dpviz.errors import UserError
 from dpviz.experiments.changes import differences
 from dpviz.experiments.experiment import Experiment
@@ -73,7 +73,9 @@ def read_address(panel: Panel, can_express: CanExpress) -> None:
     """
     if panel.key(_PINS) not in st.session_state:
         st.session_state[panel.key(_PINS)] = on_page(panel.page)
-        import_pins(link_readers(max_links=MOST), can_express_by_page={panel.page: can_express}, error_page=panel.page)
+        import_pins(
+            link_readers(max_links=MAX_PINS), can_express_by_page={panel.page: can_express}, error_page=panel.page
+        )
     write_address(panel, on_page(panel.page))
 
 
@@ -134,7 +136,7 @@ def with_pins(panel: Panel, make_chart: MakeChart, preset: Preset | None = None)
         sentences = [texts.PINNED.format(names=names)] if has_pinned_lines else []
         if other_names:
             sentences.append(f"Pinned, and not drawn here: {', '.join(other_names)}.")
-        return replace(chart, drawn=figure, caption=" ".join([*sentences, chart.caption]))
+        return replace(chart, drawing=figure, caption=" ".join([*sentences, chart.caption]))
 
     return chart_with_pins
 
@@ -155,7 +157,7 @@ def compute_comparison(panel: Panel, title: str, preset: Preset, make_chart: Mak
     for pinned in on_page(page):
         if pinned.picture is None:
             under_way += compute_lines(Panel(page), title, pinned, make_chart, make_ready)
-    run_panel.rerun_when_ended(f"{page}_look", under_way)
+    run_panel.rerun_when_ended(f"{page}_poll", under_way)
 
 
 def _is_of(run: Run, preset: Preset) -> bool:
@@ -176,7 +178,7 @@ def show_button(panel: Panel, make_chart: MakeChart, can_express: CanExpress) ->
         disabled=_run_to_pin(panel.page) is None,
         on_click=_pin,
         args=(panel, make_chart),
-        help=texts.PIN_HELP.format(most=MOST),
+        help=texts.PIN_HELP.format(most=MAX_PINS),
     )
     show_files(panel.page, on_page(panel.page), {panel.page: can_express})
 
@@ -185,7 +187,7 @@ def _run_to_pin(page: str) -> Run | None:
     """Return the run whose results the page shows; None if it was cut off or is pinned, or the page has no room."""
     run, page_pins = run_panel.finished_run(page), on_page(page)
     # A run that was cut off does not end as its settings would.
-    if run is None or run.job.state != "done" or len(page_pins) >= MOST:
+    if run is None or run.job.state != "done" or len(page_pins) >= MAX_PINS:
         return None
     for pinned in page_pins:
         # Another run on a file has other noise, also with the same settings.
@@ -203,8 +205,8 @@ def show(panel: Panel, title: str, experiment: Experiment | None, make_chart: Ma
     experiment ready to run; raises UserError.
     """
     show_refusals(panel.page)
-    if len(on_page(panel.page)) == MOST:
-        st.caption(texts.PINS_FULL.format(most=MOST))
+    if len(on_page(panel.page)) == MAX_PINS:
+        st.caption(texts.PINS_FULL.format(most=MAX_PINS))
     under_way: list[Run] = []
     for pinned in on_page(panel.page):
         text = ""
@@ -214,7 +216,7 @@ def show(panel: Panel, title: str, experiment: Experiment | None, make_chart: Ma
         show_row(panel.page, pinned, pinned.pin.name, text)
         if pinned.picture is None:
             under_way += compute_lines(panel, title, pinned, make_chart, make_ready)
-    run_panel.rerun_when_ended(panel.key("pins_look"), under_way)
+    run_panel.rerun_when_ended(panel.key("pins_poll"), under_way)
 
 
 def show_refusals(page: str) -> None:
@@ -299,8 +301,8 @@ def _add(pin: Pin, can_express_by_page: Mapping[str, CanExpress], errors: list[U
         return
     if any(pin == pinned.pin for pinned in on_page(page)):  # as when its page has written it into the address
         return
-    if len(on_page(page)) >= MOST:
-        errors.append(UserError(texts.PINS_FULL.format(most=MOST)))
+    if len(on_page(page)) >= MAX_PINS:
+        errors.append(UserError(texts.PINS_FULL.format(most=MAX_PINS)))
         return
     set_pins(page, (*on_page(page), PagePin(pin, key=uuid4().hex[:8])))
 
@@ -351,7 +353,7 @@ def _rename(page: str, key: str, widget_key: str) -> None:
     name = pins.clean(st.session_state[widget_key]) or old_name
     if any(pinned.pin.name == name for pinned in page_pins if pinned.key != key):
         # Cut to leave room for " 2" or another digit: a page has fewer than ten pins.
-        name = _free_name(name[: MOST_NAME - 2].rstrip(), 2, {pinned.pin.name for pinned in page_pins})
+        name = _free_name(name[: MAX_NAME - 2].rstrip(), 2, {pinned.pin.name for pinned in page_pins})
     st.session_state[widget_key] = name
     _replace(page, key, lambda pinned: replace(pinned, pin=replace(pinned.pin, name=name)))
 

@@ -509,7 +509,7 @@ def show_live(
             return max(run.poll_interval(took), shared_interval) if run.job.active else AT_ONCE
         return None if seconds is None else max(seconds, shared_interval)
 
-    draw_repeatedly(f"{page}_look", poll, before_poll)
+    draw_repeatedly(f"{page}_poll", poll, before_poll)
 
 
 def draw_repeatedly(key: str, draw: Callable[[], float | None], before_redraw: Callable[[], None]) -> None:
@@ -611,7 +611,7 @@ def sidebar_status() -> None:
         return max(MIN_STATUS_INTERVAL, min(run.poll_interval() for run in active))
 
     with container:
-        draw_repeatedly("status_look", poll, lambda: None)
+        draw_repeatedly("status_poll", poll, lambda: None)
 
 
 def start(page: str, title: str, ready: Startable) -> None:

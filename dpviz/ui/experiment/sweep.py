@@ -100,7 +100,7 @@ def _choose_sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sw
     private = [arm.label for arm in experiment.arms if not arm.reference]
     if len(private) > 2 and second == NONE:
         with right:  # `_curves` reads the choice from the session
-            panel.named(f"{PREFIX}_compared", "Crossings with", private, "The others cross this.")
+            panel.one_of(f"{PREFIX}_compared", "Crossings with", private, "The others cross this.")
     if len(panel.mistakes) > mistake_count:
         return None
     fields: dict[str, Any] = {"experiment": experiment, "fields": offered[first].fields, "metric": metric_name}
@@ -437,7 +437,7 @@ def _live(page: str, active: bool, diagnostics: bool, draw: Callable[[SweepResul
             draw(_visible(run, result, diagnostics))
         return MIN_INTERVAL if active else None
 
-    draw_repeatedly(f"{page}_look", poll, rerun_at_end)
+    draw_repeatedly(f"{page}_poll", poll, rerun_at_end)
 
 
 def _say_left_out(left_out: Sequence[LeftOut], points: int) -> None:

@@ -108,7 +108,7 @@ def bar(
     """
     with st.container(key="class_bar", horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(f"**{current.code}** · {escape_name(_without_scheme(_address(current)))}", width="content")
-        _watch("class_look", current, partial(_count, current, ballot))
+        _watch("class_poll", current, partial(_count, current, ballot))
         if reveal is not None:
             is_closed = ballot is None or not ballot.is_open
             icon = ":material/visibility:"
@@ -315,7 +315,7 @@ class Poll:
         lesson, end_before = self.lesson, self.lesson.measure.value(self.before)
         meanings = {}
         for seat, heights in answers.items():
-            _, y = self.sheet.drawn(heights)  # in the units of the axes
+            _, y = self.sheet.curve(heights)  # in the units of the axes
             meanings[seat] = lesson.answers.index(lesson.answer(float(y[-1]) / end_before))
         return meanings
 
@@ -360,7 +360,7 @@ class Poll:
         """The median of the curves that the class has drawn, None before they are revealed."""
         if self.sheet is None or self.ballot is None or not self.is_revealed or not self.ballot.answers:
             return None
-        x, y = self.sheet.drawn(np.median(list(self.ballot.answers.values()), axis=0).tolist())
+        x, y = self.sheet.curve(np.median(list(self.ballot.answers.values()), axis=0).tolist())
         return Curve(x, y, name="Median of the class")
 
     def with_drawings(self, figure: go.Figure) -> go.Figure:
@@ -415,7 +415,7 @@ def own_runs(current: Room, lesson: Lesson, after: Side) -> None:
         )
         return REDRAW_SECONDS
 
-    _watch("class_runs_look", current, draw)
+    _watch("class_runs_poll", current, draw)
 
 
 # -------------------------------------------------------------------------------------------------- randomised response
@@ -455,7 +455,7 @@ def _coins(current: Room) -> None:
     if isinstance(old_counts, tuple):
         _compare(question, old_counts, _report_counts(question, ballot))
     else:
-        _watch("class_coins_look", current, partial(_show_estimates, question, ballot))
+        _watch("class_coins_poll", current, partial(_show_estimates, question, ballot))
     if not ballot.is_open:
         spent = sum(
             item.question.epsilon for item in current.questions if isinstance(item.question, RandomisedQuestion)

@@ -19,7 +19,7 @@ import streamlit as st
 from dpviz.compare.pins import Pin, clean
 from dpviz.experiments.experiment import Experiment
 from dpviz.lessons import lesson as budget_lessons
-from dpviz.lessons.lesson import Answer, Axes, BudgetSettings, Curve, Lesson, Side, Track
+from dpviz.lessons.lesson import Answer, BudgetSettings, Curve, Lesson, LessonAxes, Side, Track
 from dpviz.plots import lesson_figures
 from dpviz.plots.elements.sheets import Sheet
 from dpviz.plots.elements.style import GREY, HUES
@@ -59,7 +59,7 @@ def show_lesson(lesson: Lesson, step: int) -> None:
     if room is not None:
         ballot = reveal = None
         if is_ready:
-            poll = Poll(room, lesson, before, after, _sheet(lesson, before, after) if lesson.drawn else None)
+            poll = Poll(room, lesson, before, after, _sheet(lesson, before, after) if lesson.is_drawn else None)
             if step == PREDICT:
                 poll.ask()
                 ballot, reveal = poll.ballot, poll.reveal
@@ -130,7 +130,7 @@ def _show_text(lesson: Lesson, step: int, before: Side, after: Side, is_ready: b
         prediction = _prediction(lesson)  # for a drawing, the answer that its end means
         if poll is not None:
             poll.show_answers()
-        elif lesson.drawn:
+        elif lesson.is_drawn:
             if not _is_seen(lesson):
                 st.markdown("Draw the curve: sweep over the sheet, or move its handles, by pointer or by arrow keys.")
             st.caption("Its end is your prediction." if prediction is None else f"You predict: “{prediction.words}”.")
@@ -190,7 +190,7 @@ def _show_chart(lesson: Lesson, step: int, before: Side, after: Side, poll: Poll
     """
     measure = lesson.measure
     axes, names = measure.axes(before), lesson.change.names
-    if step == PREDICT and lesson.drawn and poll is None and not _is_seen(lesson):
+    if step == PREDICT and lesson.is_drawn and poll is None and not _is_seen(lesson):
         sheet, end_before = _sheet(lesson, before, after), measure.value(before)
         level_line = [float(sheet.y.place(np.array(end_before)))] * len(sheet.handles)
         heights = _heights(lesson) or level_line
@@ -220,7 +220,7 @@ def _show_chart(lesson: Lesson, step: int, before: Side, after: Side, poll: Poll
         st.caption(explain.SETTINGS_ONLY)
 
 
-def _caption(settings: Specification, axes: Axes) -> str:
+def _caption(settings: Specification, axes: LessonAxes) -> str:
     """Return the caption of a chart: its contents, and its privacy. settings : those of a side that it shows."""
     if not isinstance(settings, Experiment):
         return explain.SETTINGS_ONLY
@@ -322,7 +322,7 @@ def _drawn_curve(lesson: Lesson, before: Side, after: Side) -> Curve | None:
     heights = _heights(lesson)
     if heights is None:
         return None
-    x, y = _sheet(lesson, before, after).drawn(heights)
+    x, y = _sheet(lesson, before, after).curve(heights)
     return Curve(x, y, name="Your curve")
 
 
@@ -337,7 +337,7 @@ def _note_drawing(lesson: Lesson, sheet: Sheet, end_before: float) -> None:
     """Note the visitor's drawing, and the answer that follows from its end, divided by `end_before`; for a callback."""
     heights = components.sheet_heights(_key(lesson, "sheet"), len(sheet.handles))
     if heights is not None:
-        _, y = sheet.drawn(heights)
+        _, y = sheet.curve(heights)
         ratio = float(y[-1]) / end_before
         notes = visitors.current().notes
         notes[_key(lesson, "heights")] = heights
@@ -371,7 +371,7 @@ def ready(lesson: Lesson, needed: Sequence[Which]) -> bool:
     under_way = [run for run in runs if run.job.active]
     if under_way:
         st.caption(":material/directions_run: The runs of this lesson are under way.")
-        rerun_when_ended("learn_look", under_way)
+        rerun_when_ended("learn_poll", under_way)
         return False
     failed = next((run for run in runs if run.job.state != "done"), None)
     if failed is not None:

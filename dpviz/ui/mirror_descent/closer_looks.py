@@ -37,7 +37,7 @@ from dpviz.problems.games.quadratic_games import QuadraticGame
 from dpviz.specification import Control
 from dpviz.sweeps.sweep import Sweep
 from dpviz.sweeps.sweep_result import SweepResult
-from dpviz.ui import charts, explain, number_table
+from dpviz.ui import charts, explain, splits
 from dpviz.ui.controls import Panel, draw_errors, input_error
 from dpviz.ui.experiment import guarantee, results
 from dpviz.ui.experiment import sweep as sweep_panel
@@ -136,7 +136,7 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Char
     """
     arm_traces = {label: arm_trace for label, arm_trace in trace.arm_traces.items() if arm_trace.output}
     measured = _measure_models(panel, run, game, arm_traces)
-    label = panel.named("groups_of", "Losses of", arm_traces, "Whose model is compared.")
+    label = panel.one_of("groups_of", "Losses of", arm_traces, "Whose model is compared.")
     group_names = [escape_name(name) for name in game.groups]
     selected = measured[label]
     average, fairest, game_optimum = (measured[name] for name in REFERENCES)
@@ -533,7 +533,7 @@ def _accounting(panel: Panel, view: PlanView, delta: float) -> None:
         return
     labels = [label for label, plan in private.items() if len(plan.events) > 0]  # else there is nothing to account for
     with st.columns([1, 2])[0]:
-        label = panel.named("accounting_of", "Method", labels, "Whose plan is looked at.", default)
+        label = panel.one_of("accounting_of", "Method", labels, "Whose plan is looked at.", default)
     left, right = st.columns(2, gap="medium")
     with left:
         caption = "The same draws, read by different accountants; the lowest one holds."
@@ -599,11 +599,11 @@ def players_split(panel: Panel, view: PlanView) -> None:
     with right:
         st.caption(texts.PLAYERS if comparisons else f"{texts.PLAYERS} None of the methods chosen has a split.")
         if comparisons:
-            number_table.split_buttons(panel, SPLITS)
+            splits.buttons(panel, SPLITS)
         if user_share is not None:
             panel.second_slider(SHARE_X, user_share)  # the first one is among the settings of the methods
             with st.expander("As a table"):
-                number_table.split_inputs(panel, SHARE_X, user_share, NAMES)
+                splits.inputs(panel, SHARE_X, user_share, NAMES)
         elif comparisons:
             st.markdown(texts.SPLIT_TAKEN)
     with left:

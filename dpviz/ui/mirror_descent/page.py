@@ -474,7 +474,7 @@ def _strategies(panel: Panel, run: Run, trace: Trace) -> Charts:
     if not arm_traces:
         return []
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        label = panel.named("strategies_of", "Strategies of", arm_traces, "Whose run is shown.")
+        label = panel.one_of("strategies_of", "Strategies of", arm_traces, "Whose run is shown.")
     arm_trace = arm_traces[label]
     problem = run.experiment.problem
     assert isinstance(problem, GameSpecification)
@@ -519,7 +519,7 @@ def _marginals(panel: Panel, run: Run, trace: Trace, game: MarginalGame) -> Char
     They read the raw data: a diagnostic.
     """
     arm_traces = {label: arm_trace for label, arm_trace in trace.arm_traces.items() if arm_trace.output}
-    label = panel.named("marginals_of", "Marginals of", arm_traces, "Whose output is compared.")
+    label = panel.one_of("marginals_of", "Marginals of", arm_traces, "Whose output is compared.")
     # Shares of the rows in the q cells: (R, q) by a method's R runs; (q,) by the first run of `label`, and in the data.
     all_answers = {name: game.answers(arm_trace.output["x"]) for name, arm_trace in arm_traces.items()}
     answers, truth = all_answers[label][0], game.true_answers()

@@ -16,7 +16,7 @@ from dpviz.families.mirror_descent import SyntheticData, bounds, texts
 from dpviz.numbers import rounded_up, short_up
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games.marginals import (
-    MOST_ROWS,
+    MAX_ROWS,
     MarginalGame,
     MarginalQueries,
     SyntheticTable,
@@ -31,7 +31,7 @@ from dpviz.ui.experiment.run import Run
 from dpviz.ui.markdown import show_table
 from dpviz.ui.uploads.file import NOTICE
 
-ROWS = Control("table_rows", "Rows of the table", texts.TABLE_ROWS_HELP, None, int, 1, MOST_ROWS, optional=True)
+ROWS = Control("table_rows", "Rows of the table", texts.TABLE_ROWS_HELP, None, int, 1, MAX_ROWS, optional=True)
 WORST_TABLES = 8  # number of columns, or pairs of columns, in the table of the largest errors
 
 
@@ -103,7 +103,7 @@ def show(panel: Panel, run: Run, trace: Trace, game: MarginalGame | None) -> Non
     by_label = {candidate.arm.label: candidate for candidate in candidates}
     with left:
         help = "Whose histogram rows are drawn from."
-        candidate = by_label[panel.named("table_of", "Table of", by_label, help, best.arm.label)]
+        candidate = by_label[panel.one_of("table_of", "Table of", by_label, help, best.arm.label)]
     _compare(run.experiment, candidates, game)
     _download(panel, run, candidate, domain)
     _remarks(run, candidate, best, without_other)

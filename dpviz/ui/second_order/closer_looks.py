@@ -17,7 +17,7 @@ from dpviz.numbers import short, short_up
 from dpviz.plots import plan_figures
 from dpviz.sweeps.sweep import Sweep
 from dpviz.sweeps.sweep_result import SweepResult
-from dpviz.ui import charts, number_table
+from dpviz.ui import charts, splits
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import guarantee
 from dpviz.ui.experiment import sweep as sweep_panel
@@ -47,7 +47,7 @@ def tabs(panel: Panel, view: PlanView, delta: float) -> dict[str, Callable[[], N
 def _accounting(panel: Panel, view: PlanView, delta: float) -> None:
     """Draw ε at δ of one method's plan against the number of steps, one curve for each accountant."""
     with st.columns([1, 2])[0]:
-        label = panel.named("accounting_of", "Method", guarantee.only_private(view.plans), "Whose plan is looked at.")
+        label = panel.one_of("accounting_of", "Method", guarantee.only_private(view.plans), "Whose plan is looked at.")
     caption = "The most that a run can have spent by each step, read by different accountants."
     chart = plan_figures.accountant_curves(view.plans[label], delta, step_name="step at most", remark=caption)
     charts.show(chart, panel.key("chart_accountants"))
@@ -113,7 +113,7 @@ def _split(panel: Panel, view: PlanView) -> None:
     with right:
         label, *others = comparisons
         if others:
-            label = panel.named("split_of", "Method", comparisons, help="Whose plan is looked at.")
+            label = panel.one_of("split_of", "Method", comparisons, help="Whose plan is looked at.")
         method, compared = _method(view, label), comparisons[label]
         _controls(panel, method, compared)
         if isinstance(method, LineSearch):
@@ -166,8 +166,8 @@ def _controls(panel: Panel, method: NonconvexMethod, compared: SplitComparison) 
     for name in (advice.SOONEST, advice.PROVEN):
         if name in compared.splits:
             share_by_label[name] = round(compared.splits[name].share, 2)
-    number_table.split_buttons(panel, {name: {HESSIAN_SHARE.name: share} for name, share in share_by_label.items()})
+    splits.buttons(panel, {name: {HESSIAN_SHARE.name: share} for name, share in share_by_label.items()})
     share = float(getattr(method, HESSIAN_SHARE.name))
     panel.second_slider(HESSIAN_SHARE, share)
     with st.expander("As a table"):
-        number_table.split_inputs(panel, HESSIAN_SHARE, share, NAMES)
+        splits.inputs(panel, HESSIAN_SHARE, share, NAMES)

@@ -399,7 +399,7 @@ class SecondOrderPage(FamilyPage):
         if not labels:
             return []
         with st.columns([1, 2])[0]:
-            label = panel.named("tests_of", "Tests of", labels, help="Whose steps are shown.")
+            label = panel.one_of("tests_of", "Tests of", labels, help="Whose steps are shown.")
         method_privacy, analysis = trace.arm_traces[label].privacy, analysis_of(run, label)
         released = explain.release_sentence(run.experiment, run.experiment.replicates)
         privacy = explain.REFERENCES if method_privacy == "not private" else released

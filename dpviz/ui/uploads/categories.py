@@ -16,13 +16,13 @@ import streamlit as st
 
 from dpviz.datasets import CategoricalUpload, PreparedCategories, prepare_categories, suggest_categories
 from dpviz.datasets.categories import MAX_DOMAIN
-from dpviz.datasets.uploads.from_data import Mark
 from dpviz.datasets.uploads.limits import quote_name
 from dpviz.datasets.uploads.parsing import OTHER, Bins, Declared, class_label
+from dpviz.datasets.uploads.upload import Mark
 from dpviz.errors import UserError
 from dpviz.ui.controls import draw_errors
 from dpviz.ui.markdown import column_configs, editor_height
-from dpviz.ui.uploads import file, texts
+from dpviz.ui.uploads import TABLES, file, texts
 from dpviz.ui.uploads.file import File
 
 BINS = "bins:"  # beginning of a list of numbers, the edges of ranges that are the categories
@@ -116,7 +116,7 @@ def _edit(upload: File, names: Sequence[str], rows: Hashable, used: pd.Series | 
         "lists",
         rows=rows,
         start=start,
-        column_config=column_configs(texts.TABLES["lists"]),
+        column_config=column_configs(TABLES["lists"]),
         height=editor_height(len(names)),
         alt="Columns to use, and the categories that you declare for each",
     )

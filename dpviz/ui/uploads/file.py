@@ -17,10 +17,8 @@ import streamlit as st
 
 from dpviz.datasets import ColumnInfo, Detected, GroupedUpload, Prepared, Reading, Upload, UploadedTable
 from dpviz.datasets.uploads.files import is_parquet
-from dpviz.datasets.uploads.from_data import Kind as MarkKind
-from dpviz.datasets.uploads.from_data import Mark
 from dpviz.datasets.uploads.limits import MAX_ROWS, MIN_COLUMNS
-from dpviz.datasets.uploads.upload import new_identity
+from dpviz.datasets.uploads.upload import Mark, MarkKind, new_identity
 from dpviz.errors import UserError
 from dpviz.execution.reader import Reader
 from dpviz.exports.spreadsheets import safe_cell
@@ -28,7 +26,7 @@ from dpviz.specification import Specification
 from dpviz.ui import explain, visitors
 from dpviz.ui.controls import WHOLE, draw_errors
 from dpviz.ui.markdown import escape_name, escape_sentence
-from dpviz.ui.uploads import how, texts
+from dpviz.ui.uploads import WIDGETS, how, texts
 
 # Names of the controls that a new file resets.
 CHOICES = (
@@ -104,7 +102,7 @@ class File:
     def widget_options(self, name: str) -> dict[str, Any]:
         """Return Streamlit's options of the control `name` of the panel: its texts, its key, and that its value is
         kept while it is not drawn."""
-        return {"key": f"{self.page}_upload_{name}", "persist_state": "session", **texts.WIDGETS.get(name, {})}
+        return {"key": f"{self.page}_upload_{name}", "persist_state": "session", **WIDGETS.get(name, {})}
 
     def make_once(self, choice: Hashable, make: Callable[[str], Result]) -> Result:
         """Return `make(identity)`, the data set of a choice of the panel; call `make` only if the choice has changed.

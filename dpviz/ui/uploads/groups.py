@@ -19,15 +19,14 @@ import streamlit as st
 from dpviz.datasets import GroupedUpload, Prepared, likely_group, prepare_groups, suggested_bounds, target_classes
 from dpviz.datasets.groups import MAX_GROUPS, MIN_SHARE, group_positions
 from dpviz.datasets.uploads.columns import class_sort_key
-from dpviz.datasets.uploads.from_data import Mark
 from dpviz.datasets.uploads.limits import quote_name
 from dpviz.datasets.uploads.parsing import OTHER
-from dpviz.datasets.uploads.upload import limit_person_rows
+from dpviz.datasets.uploads.upload import Mark, limit_person_rows
 from dpviz.errors import MissingInput, UserError
 from dpviz.numbers import short, short_up
 from dpviz.problems.games import grouped
 from dpviz.ui.markdown import column_configs, escape_name
-from dpviz.ui.uploads import file, table, texts
+from dpviz.ui.uploads import TABLES, file, table, texts
 from dpviz.ui.uploads.file import File, People, mark_from_data
 
 # --------------------------------------------------------------------------------------------------------------- shares
@@ -130,7 +129,7 @@ def _edit(file: GroupedFile, group: str, source: str) -> list[tuple[str, float]]
     A share that is not typed is NaN. The rows are also stored in `file.groups`. source : DECLARED or BOUGHT; a table
     for bought shares has no column for them.
     """
-    config = column_configs(texts.TABLES["members"])
+    config = column_configs(TABLES["members"])
 
     def start() -> pd.DataFrame:
         table = pd.DataFrame(file.groups.get(group, []), columns=["group", "share"])

@@ -15,7 +15,7 @@ from dpviz.datasets import Detected, Reading
 from dpviz.errors import UserError
 from dpviz.exports.spreadsheets import safe_cell
 from dpviz.ui.markdown import column_configs, editor_height, escape_name
-from dpviz.ui.uploads import texts
+from dpviz.ui.uploads import TABLES, WIDGETS, texts
 
 NAMES = ("separator", "decimal", "header", "missing", "rows", "above")  # of the controls that a new file resets
 CONFIRM = "Read it like this"
@@ -82,13 +82,11 @@ def _controls(page: str, reading: Reading, options: dict[str, Any]) -> None:
     for column, name, labels in choices:
         values = list(labels)
         index = values.index(getattr(reading, name))
-        arguments = {"key": f"{page}_upload_{name}", **texts.WIDGETS[name], **options}
+        arguments = {"key": f"{page}_upload_{name}", **WIDGETS[name], **options}
         column.selectbox(options=values, index=index, format_func=labels.__getitem__, **arguments)
-    right.text_input(
-        value=", ".join(reading.missing), key=f"{page}_upload_missing", **texts.WIDGETS["missing"], **options
-    )
+    right.text_input(value=", ".join(reading.missing), key=f"{page}_upload_missing", **WIDGETS["missing"], **options)
     help = texts.ABOVE_HELP.format(below=reading.below or 0)  # lines left out at the end of the file
-    right.number_input(value=reading.above, key=f"{page}_upload_above", help=help, **texts.WIDGETS["above"], **options)
+    right.number_input(value=reading.above, key=f"{page}_upload_above", help=help, **WIDGETS["above"], **options)
 
 
 def _columns(page: str, detected: Detected, editor: Callable[..., pd.DataFrame]) -> None:
@@ -115,7 +113,7 @@ def _columns(page: str, detected: Detected, editor: Callable[..., pd.DataFrame])
         rows=detected.names,
         start=start,
         hide_index=True,
-        column_config=column_configs(texts.TABLES["kinds"], holds={"options": [*_KINDS.values()]}),
+        column_config=column_configs(TABLES["kinds"], holds={"options": [*_KINDS.values()]}),
         height=editor_height(len(kinds)),
         alt="The columns of the file, what they hold, and their first cells as they would be read",
     )

@@ -15,11 +15,11 @@ import streamlit as st
 from dpviz import datasets
 from dpviz.datasets.uploads.columns import MAX_CLASSES_SHOWN
 from dpviz.datasets.uploads.detection import is_id
-from dpviz.datasets.uploads.from_data import Mark
 from dpviz.datasets.uploads.limits import UNDECLARED, quote_name
 from dpviz.datasets.uploads.parsing import column_numbers, is_empty
+from dpviz.datasets.uploads.upload import Mark
 from dpviz.ui.markdown import column_configs, editor_height, escape_name
-from dpviz.ui.uploads import categories, file, texts
+from dpviz.ui.uploads import TABLES, categories, file, texts
 from dpviz.ui.uploads.file import File
 
 # Classes of the settings of generated and bundled data, by the names under which addresses contain them.
@@ -261,7 +261,7 @@ def declare_ranges(upload: File, features: Sequence[str], with_target: bool = Fa
         "ranges",
         rows=tuple(features),
         start=start,
-        column_config=column_configs(texts.TABLES["ranges"], feature={"label": "Column"} if with_target else {}),
+        column_config=column_configs(TABLES["ranges"], feature={"label": "Column"} if with_target else {}),
         height=editor_height(len(features)),
         alt="Lowest and highest value that you declare for each feature",
     )

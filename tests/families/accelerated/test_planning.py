@@ -243,7 +243,7 @@ def test_whatever_is_drawn_keeps_the_budget_and_its_shape(
     budget, noise = settings
     plan = Nesterov(iterations=iterations, noise=noise, schedule="own", knots=knots).plan(LOGISTIC, budget)
     spent = budget.cost(plan.events)
-    assert 0.97 * budget.left(()) <= spent <= budget.left(()) * (1 + 1e-9)
+    assert 0.97 * budget.remaining(()) <= spent <= budget.remaining(()) * (1 + 1e-9)
     asked = theory.log_scales(knots, iterations)
     got = np.log10(plan.noise["gradient"])
     # Where the accountant is expensive, long schedules are rounded to few levels.

@@ -104,7 +104,7 @@ def test_central_differences_and_fixed_batches_count_their_trainings() -> None:
     for method, each in (
         (Gibo(iterations=3, placing=Placing(design="central")), 4),
         (Gibo(iterations=3, batch_size=3), 3),
-        (Gibo(iterations=3, placing=Placing(least=2), bias_level=0.95), 2),
+        (Gibo(iterations=3, placing=Placing(min_points=2), bias_level=0.95), 2),
     ):
         found = [snapshot.released for snapshot in snapshots(method, Waves(), replicates=2)]
         assert found[-1]["trainings"].tolist() == [3 * each] * 2

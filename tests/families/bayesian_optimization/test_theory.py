@@ -12,7 +12,7 @@ from dpviz.families.bayesian_optimization.posterior import (
     EvaluatedPoints,
     Kernel,
     Matern,
-    Quadratic,
+    QuadraticKernel,
     SquaredExponential,
 )
 from dpviz.privacy import calibration
@@ -201,7 +201,7 @@ def test_the_smallest_batch_that_explains_enough_is_taken() -> None:
     second, axes = choose.next_batch(known, moved), np.linalg.eigh(known.at(moved).covariance)[1][:, ::-1]
     assert 0 < len(second.points) < 11 and second.unexplained <= 0.02 < known.at(moved).unexplained
     assert choose._design_trial(known.at(moved), len(second.points) - 1, axes).unexplained > 0.02
-    assert len(batches(least=4).next_batch(known, theta).points) == 4
+    assert len(batches(min_points=4).next_batch(known, theta).points) == 4
     assert len(batches(size=7).next_batch(known, theta).points) == 7
 
 
@@ -244,7 +244,7 @@ def test_the_first_batch_is_known_before_a_run_for_every_kernel() -> None:
     assert len(nothing._move_together(everything, everything.trial(np.empty((0, 2)))).points) == 0
 
 
-KERNELS: tuple[Kernel, ...] = (SquaredExponential(1.3), Matern(1.3), Quadratic())
+KERNELS: tuple[Kernel, ...] = (SquaredExponential(1.3), Matern(1.3), QuadraticKernel())
 NONE = np.empty((0, 4))
 
 

@@ -122,7 +122,7 @@ def test_what_an_optimised_schedule_really_costs():
     log_shares = -np.arange(136) / 3 * math.log1p(-(255.0**-0.5))
     shares = np.exp(log_shares - log_shares.max())
     events = tuple(Laplace(value) for value in (shares / shares.sum()).tolist())
-    assert len(set(events)) > accountants.MOST_EXACT
+    assert len(set(events)) > accountants.MAX_EXACT
     for delta, reference in ((1e-5, 0.3670), (1e-6, 0.4235)):
         exact = pld.epsilon_at([(event, 1) for event in events], delta)
         assert 0.99 * reference <= exact <= 1.001 * reference
@@ -236,7 +236,7 @@ def test_curves_are_the_costs_of_their_prefixes(method, events):
     checkpoints = (0, 1, 2, 5, len(events) // 2, len(events))
     curve = accountants.epsilon_curve(events, DELTA, method, checkpoints)
     assert curve[0] == 0.0 and (np.diff(curve[np.isfinite(curve)]) >= 0).all() and not curve.flags.writeable
-    rounded = 0.02 if len(set(events)) > accountants.MOST_EXACT else 0.0  # a prefix has few enough to be exact
+    rounded = 0.02 if len(set(events)) > accountants.MAX_EXACT else 0.0  # a prefix has few enough to be exact
     for at, value in zip(checkpoints[1:], curve[1:], strict=True):
         exact = accountants.epsilon(events[:at], DELTA, method)
         assert value == exact == math.inf or -PESSIMISM <= value / exact - 1 <= PESSIMISM + rounded

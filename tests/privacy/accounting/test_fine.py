@@ -75,10 +75,10 @@ def test_a_finer_grid_is_below_the_normal_one_and_near_a_still_finer_one(
     events, delta = CASES[name], 1e-6
     normal, found = (accountants.tightest(events, delta, precision=which) for which in ("normal", "fine"))  # type: ignore[arg-type]
     assert found.precision == "fine" and found.method == "pld" and found.epsilon < normal.epsilon
-    counts = pld.count_releases(accountants.runs_of(events, accountants.MOST_FINE)[0])
+    counts = pld.count_releases(accountants.runs_of(events, accountants.MAX_FINE)[0])
     monkeypatch.setattr(fine, "LARGEST_WINDOW", 2**23)
-    monkeypatch.setattr(fine, "MOST_CELLS", 2**23)
-    monkeypatch.setattr(fine, "MOST_WORK", 2**29)
+    monkeypatch.setattr(fine, "MAX_CELLS", 2**23)
+    monkeypatch.setattr(fine, "MAX_WORK", 2**29)
     monkeypatch.setattr(fine, "FINENESS", (64, 16))
     limit = fine.epsilon(counts, delta, normal.epsilon)
     assert limit is not None and limit <= found.epsilon * (1 + 1e-9)

@@ -7,7 +7,7 @@ import pytest
 
 from dpviz.privacy.accounting.accountants import epsilon
 from dpviz.privacy.accounting.per_event import pure
-from dpviz.privacy.accounting.rounding import MOST_GROUPS, log_strength, merged_runs, parameter, rounded_up, simplified
+from dpviz.privacy.accounting.rounding import MAX_GROUPS, log_strength, merged_runs, parameter, rounded_up, simplified
 from dpviz.privacy.events import (
     Event,
     ExpMech,
@@ -34,7 +34,7 @@ def test_grouping_rounds_up_and_keeps_few_events(growth):
     for values in (epsilon, epsilon[::-1], rng.permutation(epsilon)):
         groups = rounded_up((Laplace(float(eps)), 1) for eps in values)
         rounded = np.repeat([event.eps for event, _ in groups], [count for _, count in groups])
-        assert len({event for event, _ in groups}) <= MOST_GROUPS
+        assert len({event for event, _ in groups}) <= MAX_GROUPS
         assert (rounded >= values).all()
         if growth <= 10:
             assert (rounded <= 1.02 * values * (1 + 1e-12)).all()

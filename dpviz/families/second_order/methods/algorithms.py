@@ -36,13 +36,13 @@ from dpviz.families.second_order.methods.releases import (
     State,
 )
 from dpviz.families.second_order.methods.steps import NoisyDerivatives
-from dpviz.families.second_order.planning import AdditiveBudget, Phase, Purpose
+from dpviz.families.second_order.planning import Phase, Purpose, RunBudget
 from dpviz.families.second_order.theory import Constants
 from dpviz.numbers import short_down
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Memory, Metric, check_facts
-from dpviz.problems.nonconvex.nonconvex_risk import MOST_COLUMNS, NonconvexFacts, NonconvexRisk
+from dpviz.problems.nonconvex.nonconvex_risk import MAX_COLUMNS, NonconvexFacts, NonconvexRisk
 from dpviz.problems.nonconvex.symmetric import Shape
 from dpviz.specification import choice, number, switch
 
@@ -155,7 +155,7 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
         n, d, shared, per_replicate = plan.facts.n, plan.facts.d, 0.0, 0.0
         if "hessian" in plan.noise and "hessian_products" in plan.resolved:
             per_replicate = 8.0 * n  # 8 bytes a number
-        elif "hessian" in plan.noise and d > MOST_COLUMNS:
+        elif "hessian" in plan.noise and d > MAX_COLUMNS:
             shared, per_replicate = 8.0 * 5 * d**2, 8.0 * 3 * d**2
         return super().memory(plan, replicates, problem) + shared + replicates * per_replicate
 
@@ -320,7 +320,7 @@ class WholeTable(Descent):
 
     def products(self, facts: NonconvexFacts) -> int | None:
         # By theory products are taken only with too many columns for matrices, and only with noise that allows them.
-        if self.hessian_products is None and (self.hessian_noise != "goe" or facts.d <= MOST_COLUMNS):
+        if self.hessian_products is None and (self.hessian_noise != "goe" or facts.d <= MAX_COLUMNS):
             return None
         return min(self.hessian_products or steps.USUAL_PRODUCTS, facts.d)
 
@@ -358,15 +358,15 @@ class ShortStep(WholeTable):
 
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
         """Return the plan for a problem with these facts, in which every release is paid for by itself."""
-        additive_budget = AdditiveBudget.gaussian(budget, facts)
-        phases = self._phases(additive_budget, facts)
+        run_budget = RunBudget.gaussian(budget, facts)
+        phases = self._phases(run_budget, facts)
         plan = planning.filtered_plan(
-            additive_budget, phases, facts, budget, self._resolved(facts), self._notes(facts, budget)
+            run_budget, phases, facts, budget, self._resolved(facts), self._notes(facts, budget)
         )
         # With `at_state` the gradient's noise varies with the point.
         return replace(plan, noise_varies=plan.noise_varies or self.at_state)
 
-    def _phases(self, additive_budget: AdditiveBudget, facts: NonconvexFacts) -> tuple[Phase, ...]:
+    def _phases(self, run_budget: RunBudget, facts: NonconvexFacts) -> tuple[Phase, ...]:
         """Return the phases of a plan, with the budget of an iteration split between gradient and curvature test.
 
         It is split in the proportion `hessian_share`, or, if `split` is "decrease", so that each step costs in
@@ -374,12 +374,12 @@ class ShortStep(WholeTable):
         """
         lengths, shares = self.phase_lengths(facts), self.phase_shares(facts)
         if not self.releases_hessians(facts):
-            return planning.split_into_phases(additive_budget, lengths, shares, {"gradient": 1.0}, carry_over=False)
+            return planning.split_into_phases(run_budget, lengths, shares, {"gradient": 1.0}, carry_over=False)
         test_shares: dict[Purpose, float] = {"hessian": 1.0}  # parts of what the test may spend
         if self.certificate:
-            if facts.d > MOST_COLUMNS:
+            if facts.d > MAX_COLUMNS:
                 raise UserError(
-                    f"It takes whole Hessians, too large with more than {MOST_COLUMNS} columns. Do not ask for it "
+                    f"It takes whole Hessians, too large with more than {MAX_COLUMNS} columns. Do not ask for it "
                     "first.",
                     title="Too many columns for the smallest eigenvalue",
                 )
@@ -390,7 +390,7 @@ class ShortStep(WholeTable):
             # Every step costs at most `unit` times its guaranteed decrease, so all steps but the last cost at most
             # `unit` times the gap together. In a phase too short to use up the gap, gradient steps in all of it are
             # paid for, and one curvature step.
-            unit = additive_budget.amount / (min(facts.gap, length * by_gradient) + by_curvature)
+            unit = run_budget.amount / (min(facts.gap, length * by_gradient) + by_curvature)
             cost_of_test = unit * (by_curvature - by_gradient)  # a curvature step pays for a gradient, too
             costs = {purpose: cost_of_test * share for purpose, share in test_shares.items()}
             return (Phase(length, {"gradient": unit * by_gradient, **costs}),)
@@ -398,7 +398,7 @@ class ShortStep(WholeTable):
         weights |= {purpose: self.hessian_share * share for purpose, share in test_shares.items()}
         # Each certificate of the first phase would count as the most expensive release, a Hessian: nine times its cost.
         carry_over = self.carry_over and not self.certificate
-        return planning.split_into_phases(additive_budget, lengths, shares, weights, carry_over)
+        return planning.split_into_phases(run_budget, lengths, shares, weights, carry_over)
 
     def _noisy_derivatives(self, problem: NonconvexRisk, releases: Releases) -> NoisyDerivatives:
         return NoisyDerivatives(problem, releases, self.hessian_noise, self.at_state)
@@ -493,7 +493,7 @@ class PerturbedDescent(NonconvexMethod):
         By theory there are as many descent steps as the gap Γ allows, each followed by the short gradients of a step
         aside.
         """
-        additive_budget, patience = AdditiveBudget.gaussian(budget, facts), self.patience(facts)
+        run_budget, patience = RunBudget.gaussian(budget, facts), self.patience(facts)
         decrease = self.analysis(facts).gradient_decrease
         by_theory = (1 + patience) * theory.iterations(facts.gap, decrease)
         iterations = min(by_theory, self.iterations)
@@ -503,11 +503,9 @@ class PerturbedDescent(NonconvexMethod):
             "gradient_decrease": decrease,
             "patience": patience,
         }
-        phases = planning.split_into_phases(
-            additive_budget, (iterations,), np.ones(1), {"gradient": 1.0}, carry_over=False
-        )
+        phases = planning.split_into_phases(run_budget, (iterations,), np.ones(1), {"gradient": 1.0}, carry_over=False)
         notes = planning.limit_note(by_theory, iterations, budget)
-        return planning.filtered_plan(additive_budget, phases, facts, budget, resolved, notes)
+        return planning.filtered_plan(run_budget, phases, facts, budget, resolved, notes)
 
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
         facts, analysis = problem.facts, self.analysis(problem.facts)

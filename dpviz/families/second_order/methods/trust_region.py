@@ -33,7 +33,7 @@ from dpviz.families.second_order.methods.releases import (
     State,
 )
 from dpviz.families.second_order.methods.steps import Backtracking, NoisyDerivatives, StepRule
-from dpviz.families.second_order.planning import AdditiveBudget, Purpose
+from dpviz.families.second_order.planning import Purpose, RunBudget
 from dpviz.numbers import short
 from dpviz.privacy.accounting.currencies import stated_pure
 from dpviz.privacy.budgets import Budget
@@ -89,7 +89,7 @@ class LineSearch(WholeTable):
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
         """Return the plan for a problem with these facts, in which every gradient, Hessian and line search is paid for
         by itself."""
-        additive_budget = AdditiveBudget.mixed(budget, facts)
+        run_budget = RunBudget.mixed(budget, facts)
         with_hessian = self.releases_hessians(facts)
         # Parts of an iteration's budget by purpose, up to a common factor.
         weights: dict[Purpose, float] = {"gradient": 1.0, "search": 1.0}
@@ -98,9 +98,9 @@ class LineSearch(WholeTable):
         if self.search_share is not None:  # of the whole: the other weights sum to 2 with Hessians, else to 1
             weights["search"] = (2 if with_hessian else 1) * self.search_share / (1 - self.search_share)
         lengths, shares = self.phase_lengths(facts), self.phase_shares(facts)
-        phases = planning.split_into_phases(additive_budget, lengths, shares, weights, self.carry_over)
+        phases = planning.split_into_phases(run_budget, lengths, shares, weights, self.carry_over)
         # The ε of a search in each phase, if nothing is carried over. Blindness is that of the first, where runs begin.
-        epsilons = [stated_pure(additive_budget.currency, phase.costs["search"]).eps for phase in phases]
+        epsilons = [stated_pure(run_budget.currency, phase.costs["search"]).eps for phase in phases]
         blindness = self.search(facts).blindness(epsilons[0], gradient_sensitivity=facts.gradient_sensitivity / facts.n)
         notes = self._notes(facts, budget)
         if blindness > 1:
@@ -111,7 +111,7 @@ class LineSearch(WholeTable):
             notes = (*notes, note)
         resolved = {**self._resolved(facts), "search_blindness": blindness}
         schedule = {"search_epsilon": planning.in_each(phases, epsilons)}
-        return planning.filtered_plan(additive_budget, phases, facts, budget, resolved, notes, **schedule)
+        return planning.filtered_plan(run_budget, phases, facts, budget, resolved, notes, **schedule)
 
     def search_noise(self, plan: Plan) -> theory.SearchNoise:
         """Return the noise of the line searches of a plan, in the phase that has the most of it."""

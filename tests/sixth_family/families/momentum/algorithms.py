@@ -25,8 +25,8 @@ class MomentumDescent(Algorithm[SmoothProblem, SmoothFacts]):
     batch_fraction: float = number(1.0, 0.001, 1.0, label="Batch", symbol="m/n", scale="log", help="Rows per step.")
 
     def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
-        left = require(budget, PureDP).left(facts.released)  # some facts may have been bought
-        epsilon = np.full(self.iterations, left / self.iterations)
+        remaining = require(budget, PureDP).remaining(facts.released)  # some facts may have been bought
+        epsilon = np.full(self.iterations, remaining / self.iterations)
         m = max(1, round(self.batch_fraction * facts.n))
         events = calibration.laplace_events(epsilon, m, facts.n)
         scales = [noise_scale(event, facts.gradient_sensitivity("l1", m)) for event in events]

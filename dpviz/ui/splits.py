@@ -1,4 +1,4 @@
-"""The inputs in percent of a share and its complement, drawn in addition to the control of the share itself.
+"""Ways to set a share next to its control: buttons for known splits, and inputs in percent for it and its complement.
 
 An input keeps its own state from the number with which it was first drawn, so both are replaced by new inputs when the
 share has changed. They are separate controls, because Streamlit's editor of a table loses a number that is typed while
@@ -16,14 +16,14 @@ from dpviz.ui.controls import Panel
 SHARE = "Share, %"
 
 
-def split_buttons(panel: Panel, splits: Mapping[str, Mapping[str, Any]]) -> None:
+def buttons(panel: Panel, splits: Mapping[str, Mapping[str, Any]]) -> None:
     """Draw a button for each of several splits, which sets it. splits : values of the page's controls, by name."""
     with st.container(horizontal=True, gap="small"):
         for name, settings in splits.items():
             st.button(name, key=panel.key(f"split_{name}"), on_click=panel.set_values, args=(settings,))
 
 
-def split_inputs(panel: Panel, control: Control, share: float, names: Sequence[str]) -> None:
+def inputs(panel: Panel, control: Control, share: float, names: Sequence[str]) -> None:
     """Draw inputs in percent for a share and its complement; to type one sets the other.
 
     control : the control of the share of the first part, in [0, 1]. share : its value. names : names of both parts.

@@ -8,7 +8,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   };
   const ask = () => {
     if (!parentElement.isConnected) return;
-    if (!document.hidden) setTriggerValue("look", data.turn);
+    if (!document.hidden) setTriggerValue("poll", data.turn);
     later(Math.max(2, 4 * data.wait));
   };
   later(data.wait);
