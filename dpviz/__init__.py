@@ -72,6 +72,8 @@ later.backend = lambda: import_module(f"{__name__}.execution.backend")
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("datasets", "extend", "families"):  # modules that documents and errors name
+        return import_module(f"{__name__}.{name}")
     if name not in _MODULE_OF:
         from dpviz.errors import did_you_mean
 

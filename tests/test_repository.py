@@ -266,6 +266,7 @@ def test_the_public_names_are_those_of_the_stub_and_are_imported_when_used() -> 
         dpviz.Nestorov  # type: ignore[attr-defined]  # noqa: B018
     program = "import sys, dpviz; assert not {'numpy', 'pydantic'} & set(sys.modules); dpviz.PureDP(1)"
     program += "; assert not {'scipy', 'pandas'} & set(sys.modules)"
+    program += "; dpviz.extend.neighbours, dpviz.datasets.Reading, dpviz.families.audits"
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
 
 

@@ -215,7 +215,7 @@ def table(
         bounds = {name: bounds.ranges[name] for name in need_range if name in bounds.ranges}
     elif not isinstance(bounds, Mapping):
         bounds = dict.fromkeys(need_range, bounds)
-    limits.check_choice(frame, target, columns=features, numeric=(), bounds={})  # the ranges are checked next
+    limits.check_choice(frame, target, columns=[*numeric, *categories], numeric=(), bounds={})  # ranges: next line
     _check_ranges(need_range, bounds, number_target)
     declared: dict[str, Any] = {
         "target": target,

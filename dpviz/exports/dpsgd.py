@@ -24,7 +24,7 @@ _NAMES = {
     "batch_size": r"(?:expected_)?batch_size|batch size",
     "rows": r"sample_size|dataset_size|num(?:ber_of)?_(?:examples|samples)|len\(dataset\)|n",
     "clip": r"max_grad_norm|l2_norm_clip|clip(?:ping)?_norm|clip",
-    "steps": r"steps|iterations|num_updates|num_steps|T",
+    "steps": r"(?:(?:max|num|total)_)?(?:train(?:ing)?_)?steps|iterations|num_updates|T",
     "epochs": r"(?:num_)?epochs",
 }
 # A setting's name, then "=", ":" or "(", then perhaps the name of an argument in a call, then the number.
@@ -34,7 +34,10 @@ _SETTINGS = {
 # A comma in the noise multiplier may be a decimal one, and a point in a count may be between thousands: one of the two
 # readings would promise too much.
 _AMBIGUOUS = {"noise_multiplier": ".*,.*"} | dict.fromkeys(("rows", "steps", "epochs"), r"[0-9]{1,3}\.[0-9]{3}")
-_COMPOSED = re.compile(rf"SelfComposedDpEvent\(.*,\s*(?:count\s*=\s*)?{_NUMBER}\s*\)", re.S)
+# The count of an event whose own arguments hold one further call, not that of a later call in the text.
+_COMPOSED = re.compile(
+    rf"SelfComposedDpEvent\([^()]*\([^()]*\([^()]*\)[^()]*\)\s*,\s*(?:count\s*=\s*)?{_NUMBER}\s*,?\s*\)"
+)
 
 
 def to_dpsgd(means: NoisyMeans, budget: Budget) -> str:
@@ -85,6 +88,7 @@ def from_dpsgd(text: str, rows: int = 10_000) -> tuple[NoisyMeans, float]:
         dp_accounting. rows : the number of rows, if the text does not say it.
     Raises UserError where settings are missing or impossible.
     """
+    text = re.sub(r"[\"'](?=\s*:)", "", text)  # names in quotes, as in JSON
     if text.count("SelfComposedDpEvent(") > 1:
         raise UserError("The text has several trainings: give one.", title="Which one counts?")
     settings: dict[str, float] = {}

@@ -139,6 +139,8 @@ def test_groups_users_and_categories_have_the_same_way() -> None:
     ]
     for data in (groups, users, categories):
         data.load(data.carried)
+    of_texts = dpviz.table(FRAME[["town", "sick"]], target="sick", positive="yes", categories={"town": ("A", "B")})
+    assert (of_texts.facts().d, of_texts.facts().numeric) == (3, 0)
     assert users.facts().users == N // 2  # type: ignore[union-attr]
 
 

@@ -28,9 +28,9 @@ def test_what_is_written_is_read_again() -> None:
         "sigma = 2, q = 0.01, T = 1_000",
         "make_private(noise_multiplier=2., max_grad_norm=1) batch_size=100, sample_size=10_000, epochs=10",
         "dp_accounting.SelfComposedDpEvent(dp_accounting.PoissonSampledDpEvent(0.01, "
-        "dp_accounting.GaussianDpEvent(2.0)), 1000)",
+        "dp_accounting.GaussianDpEvent(2.0)), 1000)\nlog(f(x), 7)",
         "dpsgd_event(noise_multiplier=2, iterations=1000, sampling_prob=1e-2)",
-        "- steps: 1000\n- sigma: 2.0\n- q: 0.01",
+        '- "max_train_steps": 1000\n- sigma: 2.0\n- q: 0.01',
     ],
 )
 def test_the_settings_of_a_training_cost_what_others_compute(text: str) -> None:
