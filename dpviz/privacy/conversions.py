@@ -30,7 +30,7 @@ _NOTHING = MappingProxyType(
         "epsilon": "Pure ε does not follow from this guarantee: algorithms that have it may exceed every ε.",
         "epsilon_at_delta": "No ε follows at this δ from this guarantee alone.",
         "rho": "ρ does not follow from this guarantee: for every ρ there are algorithms that have it and exceed ρ.",
-        "mu": "No μ follows from this guarantee for every algorithm that has it.",
+        "mu": "No μ is computed here from this guarantee alone.",
         "renyi": "No Rényi divergence of this order follows from this guarantee.",
     }
 )

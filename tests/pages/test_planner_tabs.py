@@ -104,7 +104,7 @@ def test_a_given_gaussian_noise_on_batches_has_an_epsilon_at_delta_only(load: Lo
     for reason in (
         "Gaussian noise has no pure ε (Gaussian, μ = 0.5).",
         "No amplified ρ is known for batches (Gaussian, μ = 0.5, on batches of 100 of 1,000 rows).",
-        "No finite μ is known for batches (Gaussian, μ = 0.5, on batches of 100 of 1,000 rows).",
+        "No amplified μ is known for batches (Gaussian, μ = 0.5, on batches of 100 of 1,000 rows).",
     ):
         assert reason in words(app)
 

@@ -37,7 +37,7 @@ def test_a_method_under_a_filter_has_a_guarantee_line() -> None:
     assert names["Budget of each method"] == "ρ = 0.02" and names["Noise, first → last step"]
     (caption,) = [item.value for item in app.caption]
     assert "Stops by itself, so at most this much is spent: A, B." in caption
-    assert "zCDP ρ ≤ 0.02 (A)" in caption and "Pure ε: none." in caption
+    assert "zCDP ρ ≤ 0.02 (A)" in caption and "Pure ε: —." in caption
 
 
 def test_the_readings_are_those_of_the_ceiling() -> None:

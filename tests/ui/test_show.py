@@ -44,8 +44,8 @@ def test_readings_of_laplace_noise_exist_in_every_currency_and_of_gaussian_noise
     gaussian = TINY.replaced(arms=arms, budget=ApproximateDP(epsilon=2.0, delta=1e-6)).plans()["DP-GD"]
     read = guarantee.readings(gaussian, 1e-6)
     assert read.epsilon_at_delta == pytest.approx(2.0, rel=1e-6) and read.mu == pytest.approx(0.44833, rel=1e-4)
-    assert "Pure ε: none." in guarantee.currencies({"DP-GD": read})
-    assert "Pure ε: none (DP-GD)." in guarantee.currencies({"DP-NAG": laplace, "DP-GD": read})
+    assert "Pure ε: —." in guarantee.currencies({"DP-GD": read})
+    assert "Pure ε: — (DP-GD)." in guarantee.currencies({"DP-NAG": laplace, "DP-GD": read})
 
 
 def reading(epsilon: float, detection: float) -> guarantee.Readings:

@@ -167,10 +167,9 @@ def _refusal(event: kinds.Event, currency: Currency) -> Refusal:
         # The releases inside have costs, and yet the batch has none: so one of them has Gaussian noise or a stated ρ,
         # whose costs sampling does not amplify.
         case kinds.Sub():
-            kind = "finite" if currency == "mu" else "amplified"
-            return Refusal(event, f"no {kind} {UNITS[currency].symbol} is known for batches")
+            return Refusal(event, f"no amplified {UNITS[currency].symbol} is known for batches")
         case kinds.StatedZCDP(rho) if rho < math.inf:
-            return Refusal(event, f"what is known in ρ only has no {UNITS[currency].name}")
+            return Refusal(event, f"no {UNITS[currency].name} is known for what is stated in ρ only")
         case kinds.StatedApproximateDP():
             return Refusal(event, f"what is known in (ε, δ) only has no {UNITS[currency].name}")
         case kinds.Gaussian(mu) if mu < math.inf:

@@ -262,7 +262,7 @@ def consequence(detection: Worst, unit: str) -> str:
 def currencies(by_label: Mapping[str, Readings]) -> str:
     """Return sentences with the largest cost of the methods in each currency in which costs add up.
 
-    by_label : readings by label of the method. A currency reads "none" if some method has no finite cost in it.
+    by_label : readings by label of the method. A currency has a dash if no finite cost of some method is known in it.
     """
     sentences = []
     for name, title in (("pure", "Pure ε"), ("rho", "zCDP ρ"), ("mu", "GDP μ")):
@@ -270,7 +270,7 @@ def currencies(by_label: Mapping[str, Readings]) -> str:
         if math.isfinite(reading.value):
             sentences.append(f"{title} ≤ {short_up(reading.value)} ({reading.who}).")
         else:
-            sentences.append(f"{title}: none." if reading.same else f"{title}: none ({reading.who}).")
+            sentences.append(f"{title}: —." if reading.same else f"{title}: — ({reading.who}).")
     return " ".join(sentences)
 
 

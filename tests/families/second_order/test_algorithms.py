@@ -29,6 +29,7 @@ from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, 
 from dpviz.privacy.events import Gaussian, Laplace, Repeat, Seq, Sub
 from dpviz.privacy.ledger import Filter, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.privacy.releases import Query
 from dpviz.problems.nonconvex.nonconvex import LogisticTukey, Ridge, RobustComponent, RobustRisk
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts, NonconvexRisk
 from tests.refusals import NO_AMPLIFICATION, NO_GAUSSIAN, is_refusal
@@ -233,6 +234,14 @@ def test_two_phases_spend_later_what_they_did_not_ask_for() -> None:
         assert (20 + asked) * first.mu**2 / 2 + 421 * event.mu**2 == pytest.approx(0.01, rel=1e-12)
     spent = plan.spent("rho")
     assert spent[20] == pytest.approx(0.0075) and spent[-1] == pytest.approx(0.01)
+    # Two runs at different points, of which the second has asked for a Hessian: each reports its own noise.
+    both, second, lengths = np.arange(2), np.array([1]), np.array([1.0, 2.0])
+    releases = SeparateReleases(plan, Mechanisms(Ledger(plan.terms, 2), seed=0))
+    releases.gaussian(Query(np.zeros((1, 1)), 1.0, "l2"), "hessian", second)
+    releases.begin(21, both)
+    releases.gaussian(Query(np.zeros((2, 1)), lengths, "l2"), "gradient", both)
+    expected = lengths / [least.mu, allowed["gradient, phase 2, 1 before"].mu]
+    assert releases.charged()["gradient_noise"] == pytest.approx(expected)
 
 
 def test_costs_in_proportion_to_the_decrease() -> None:
