@@ -206,7 +206,7 @@ function template(node) {
   };
 }
 
-// What the dark page needs otherwise: the words "not private", which have a colour of their own, and faint bands.
+// What the dark page needs otherwise: the words "not private", which have a colour of their own, faint bands and lines.
 const BANDS = 1.7; // times their opacity
 
 function onThisPage({ data, layout }, page, dark) {
@@ -214,6 +214,7 @@ function onThisPage({ data, layout }, page, dark) {
   for (const note of layout.annotations ?? []) if (note.name === "not private") note.font.color = dark;
   for (const trace of data) {
     trace.fillcolor = trace.fillcolor?.replace(/[\d.]+(?=\)$)/, (opacity) => Math.min(1, opacity * BANDS));
+    if (trace.opacity && trace.line?.color) trace.opacity = paleness(trace.line.color, page);
   }
   return { data, layout };
 }
