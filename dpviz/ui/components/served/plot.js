@@ -608,6 +608,8 @@ async function draw(node, printed = false) {
       state.drawn = wanted;
       const page = look.layout.paper_bgcolor;
       const { data, layout } = onThisPage(composed(state, before, node, page), page, state.data.dark);
+      const across = width - (layout.margin?.l ?? 0) - (layout.margin?.r ?? 0);
+      if (layout.xaxis && across < 10 * (layout.font?.size ?? 13)) layout.xaxis.nticks ??= 3; // five would be turned
       placeLimits({ data, layout }, width);
       if (!layout.showlegend) delete node._fullLayout?._reservedMargin?.legend; // Plotly keeps the room of a former one
       await Plotly.react(node, data, { ...layout, template: look, width, height }, menu);
