@@ -167,11 +167,12 @@ def line_drawing(
     labelled_lines = [line for line in visible if line.legend] if labels else []
     ends = line_ends(labelled_lines, x_span, y_opening, scale, frame_width, axes.bound)
     is_labelled = fits(ends, frame_height)
-    if (
-        not is_labelled
-    ):  # try shorter texts, where the others were: without values in a small figure, which has no legend
+    if not is_labelled:  # try shorter texts in the same places; a small figure has no legend
+        is_small = height <= style.SMALL
         ends = [
-            replace(end, crossed=end.outside, **({"number": ""} if height <= style.SMALL else {"name": line.name}))
+            replace(end, crossed=end.outside, number="")
+            if is_small
+            else replace(end, crossed=end.outside, name=line.name)
             for end, line in zip(ends, labelled_lines, strict=True)
         ]
         is_labelled = fits(ends, frame_height)

@@ -207,13 +207,14 @@ function template(node) {
 }
 
 // What the dark page needs otherwise: the words "not private", which have a colour of their own, faint bands and lines.
-const BANDS = 1.7; // times their opacity
+const stronger = (color) => color?.replace(/[\d.]+(?=\)$)/, (opacity) => Math.min(1, 1.7 * opacity));
 
 function onThisPage({ data, layout }, page, dark) {
   if (luminance(colorOf(page)) > 0.2) return { data, layout };
   for (const note of layout.annotations ?? []) if (note.name === "not private") note.font.color = dark;
+  for (const { line } of layout.shapes ?? []) if (line) line.color = stronger(line.color);
   for (const trace of data) {
-    trace.fillcolor = trace.fillcolor?.replace(/[\d.]+(?=\)$)/, (opacity) => Math.min(1, opacity * BANDS));
+    trace.fillcolor = stronger(trace.fillcolor);
     if (trace.opacity && trace.line?.color) trace.opacity = paleness(trace.line.color, page);
   }
   return { data, layout };
