@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes, Range, axis
-from dpviz.plots.elements.labels import HIDDEN_LEGEND, NAME, fits, label_annotations, margin, min_frame_width
+from dpviz.plots.elements.labels import HIDDEN_LEGEND, NAME, fits, label_annotations, margin
 from dpviz.plots.elements.lines import Line, Scale, line_ends
 from dpviz.plots.elements.style import ArmStyle
 
@@ -181,7 +181,8 @@ def _grow(figure: go.Figure, heights_by_line: Sequence[np.ndarray]) -> Range:
 
 
 def _label(figure: go.Figure, pinned_lines: Sequence[tuple[str, PinnedLine]], y_range: Range) -> None:
-    """Replace the labels of a figure, in place, by labels of its lines and, where there is room, of pinned lines."""
+    """Replace the labels of a figure, in place, by labels in the margin of its lines and, as far as there is room, of
+    pinned lines, the lowest end first."""
     layout = figure.layout
     scale = Scale(log_x=layout.xaxis.type == "log", log_y=y_range.log)
     height = layout.height - layout.margin.t - layout.margin.b
@@ -193,9 +194,9 @@ def _label(figure: go.Figure, pinned_lines: Sequence[tuple[str, PinnedLine]], y_
     # No figure of a run sets a range, so the horizontal axis ends with all lines, also those that `with_pinned` added.
     ends_of_lines = np.array([[trace.x[0], trace.x[-1]] for trace in _named_traces(figure)], dtype=float)
     span = float(ends_of_lines[:, 0].min()), float(ends_of_lines[:, 1].max())
-    all_ends = line_ends(lines, span, y_range, scale, min_frame_width(layout.height))
+    all_ends = line_ends(lines, span, y_range, scale, frame_width=0.0)
     ends = all_ends[: len(traces)]
-    for end in all_ends[len(traces) :]:
+    for end in sorted(all_ends[len(traces) :], key=lambda end: end.y):
         if fits([*ends, end], height, max_labels=MAX_LABELS):
             ends.append(end)
     texts, shapes = label_annotations(ends, height, scale.log_x, scale.log_y)

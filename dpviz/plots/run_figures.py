@@ -77,7 +77,7 @@ def convergence(
         for line in lines:
             if line.until:  # extended: a dot where its own points end
                 end = float(line.x[-1]), float(line.y[-1])
-                marks.append(Mark(*end, line.name, line.style.color, symbol="circle"))
+                marks.append(Mark(*end, line.full_name, line.style.color, symbol="circle"))
     else:
         level_lines = [_up_to(ceilings[line.name], line) for line in lines if line.name in ceilings]
         if level_lines:
@@ -149,13 +149,9 @@ def _extend(trace: Trace, lines: Sequence[Line]) -> list[Line]:
     line to the end of the longest, so that the ends can be compared."""
     last_step = max((float(line.x[-1]) for line in lines), default=0.0)
     used_all = {label for label, arm_trace in trace.arm_traces.items() if set(arm_trace.status) == {"exhausted"}}
-    result = []
-    for line in lines:
-        if line.x[-1] < last_step and line.name in used_all:
-            name = f"{line.name}, stops at T = {int(line.x[-1]):,}"
-            line = replace(line, name=name, names=(line.name,), group=line.name, until=last_step)
-        result.append(line)
-    return result
+    return [
+        replace(line, until=last_step) if line.x[-1] < last_step and line.name in used_all else line for line in lines
+    ]
 
 
 def _up_to(ceiling: float, line: Line) -> Line:

@@ -98,7 +98,7 @@ def test_a_lecturer_shows_what_a_tenth_of_the_budget_costs(visit: Visit) -> None
     budget.press("Enter")
     for plot in charts:
         expect(plot).to_contain_text("pale: before, ε = 2")
-    expect(picture).to_contain_text(re.compile(r"DP-NAG-opt, stops at\s*T\s=\s5\b"))
+    expect(picture).to_contain_text(re.compile(r"DP-NAG-opt, until\s*T\s=\s5\b"))
     done(page)
     before, now = ([line for line in noise.evaluate(LINES) if line["pale"] is pale] for pale in (True, False))
     uniform, old_uniform = (next(line for line in lines if line["steps"] == 100) for lines in (now, before))

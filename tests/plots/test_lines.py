@@ -50,6 +50,16 @@ def test_a_label_that_does_not_fit_into_a_small_frame_is_in_the_margin() -> None
     lines.append(Line(np.arange(101), np.ones(101), "MWEM", BLUE, value_in_label=False))
     labels = [note for note in drawn(*lines, height=SMALL).layout.annotations if note.name]
     assert [(note.text, note.xref) for note in labels] == [("Gaussian marginals", "paper"), ("MWEM", "paper")]
+    high = [Line(np.arange(101), np.full(101, 1.0 + k), f"a long method name {k}", BLUE) for k in range(4)]
+    early = Line(np.arange(26), np.full(26, 0.123), "MWEM", BLUE)
+    labels = [note for note in drawn(*high, early, height=SMALL).layout.annotations if note.name]  # without values
+    assert [(note.text, note.xref) for note in labels if "MWEM" in note.text] == [("MWEM", "paper")]
+
+
+def test_a_label_says_where_its_line_stops_if_there_is_room() -> None:
+    lines = [Line(np.arange(2), np.full(2, 1.0 + k), f"a method {k}", BLUE, until=9.0) for k in range(6)]
+    few, many = ([note.text for note in drawn(*lines[:n]).layout.annotations if note.name] for n in (2, 6))
+    assert [("until" in text) for text in few + many] == [True] * 2 + [False] * 6
 
 
 def test_names_of_a_legend_are_broken_where_a_phone_ends() -> None:

@@ -35,6 +35,11 @@ def test_ghosts_are_faint_dotted_lines_of_the_same_hue_beneath_the_lines_with_la
         assert (trace.line.color, trace.line.dash, trace.opacity) == (color, "dot", pinned_overlay.OPACITY)
     np.testing.assert_allclose(drawn.data[0].y, np.geomspace(1.0, 0.5, 21), rtol=1e-6)
     assert "Pin 1: A" in set(charts.numbers(drawn)["curve"])
+    others = [Line(np.arange(11), np.linspace(1.0, 0.9 - k / 20, 11), f"C{k}", BLUE) for k in range(15)]
+    kept = pinned_overlay.pinned_parts(line_figure(others, Axes("Step t", "Loss", log_y=True), labels=False), ())
+    labels = [note.text for note in pinned_overlay.with_pinned(figure(0.1), [("P", kept)]).layout.annotations]
+    named = [k for k in range(15) if any(f"P: C{k}\u2002" in (text or "") for text in labels)]
+    assert named == [*range(15 - len(named), 15)] and named, "the lowest ones"
 
 
 def test_a_ghost_of_a_line_whose_end_is_thin_has_the_first_part_too() -> None:

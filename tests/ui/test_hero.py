@@ -70,6 +70,7 @@ def test_a_picture_that_stands_still_gives_way_to_another_run() -> None:
 
 def test_a_run_that_was_stopped_has_no_end() -> None:
     run = uploaded_run()
+    assert hero.Frame(None, False, "P").hides(run) and not hero.Frame(None, True, "P").hides(run)  # the file is removed
     labels = []
     for state in ("done", "stopped"):
         run.job.state = state

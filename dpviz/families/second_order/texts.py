@@ -85,7 +85,7 @@ def ended(endings: advice.RunEndings) -> str:
     """Return a sentence on the endings of a method's runs: how many stopped by themselves, their median step, and, if
     it may be shown, how many of these meet both targets where they stopped."""
     if not endings.finished:
-        return f"none of {endings.runs} runs stopped by itself."
+        return f"0 of {endings.runs} stopped."
     where = "" if endings.solved is None else f", **{_where(endings.solved, endings.finished)}**"
     step = "median step" if endings.finished > 1 else "step"
     return f"{endings.finished} of {endings.runs} stopped, {step} {short(endings.median_step, 4)}{where}."

@@ -81,9 +81,9 @@ def min_frame_width(height: int) -> float:
 def label_lines(name: str, number: str, width: int = _WIDTH) -> list[str]:
     """Return a label in lines of at most `width` characters: the name and then, in bold, the number.
 
-    No line is broken within a number and its unit, nor at "= 3" or "± 0.1".
+    No line is broken within a number and its unit, nor at "= 3", "± 0.1" or "× 3".
     """
-    text = re.sub(r" ([=±]) (?=[-\d])", rf"{_FIXED}\1{_FIXED}", f"{name} {number.replace(' ', _FIXED)}")
+    text = re.sub(r" ([=±×]) (?=[-\d])", rf"{_FIXED}\1{_FIXED}", f"{name} {number.replace(' ', _FIXED)}")
     lines = textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False) or [""]
     if number:
         rest_of_line, _, last_word = lines[-1].rpartition(" ")  # the last word is the number, as its spaces are fixed

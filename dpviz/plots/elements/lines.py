@@ -63,6 +63,11 @@ class Line:
     held: bool = False
     until: float = 0.0
 
+    @property
+    def full_name(self) -> str:
+        """The name and, of a line with `until`, the last step."""
+        return f"{self.name}, until T = {int(self.x[-1]):,}" if self.until else self.name
+
 
 @dataclass(frozen=True)
 class Limit:
@@ -162,8 +167,14 @@ def line_drawing(
     labelled_lines = [line for line in visible if line.legend] if labels else []
     ends = line_ends(labelled_lines, x_span, y_opening, scale, frame_width, axes.bound)
     is_labelled = fits(ends, frame_height)
-    if ends and not is_labelled and height <= style.SMALL:  # a small figure has no legend: try names without values
-        ends = [replace(end, number="") for end in ends]
+    if not is_labelled:  # try shorter texts in the same places; a small figure has no legend
+        is_small = height <= style.SMALL
+        ends = [
+            replace(end, crossed=end.outside, number="")
+            if is_small
+            else replace(end, crossed=end.outside, name=line.name)
+            for end, line in zip(ends, labelled_lines, strict=True)
+        ]
         is_labelled = fits(ends, frame_height)
     layout = style.layout(
         axes,
@@ -219,12 +230,7 @@ def _curves(lines: Sequence["Line"], scale: "Scale", opening: Range, bound: Boun
 
     Lines with values at different steps have a readout.
     """
-    # Hover texts have the `names` of a line with `until`, as its name also says where it stops.
-    names = [" = ".join(line.names) if line.until else line.name for line in lines]
-    values = [
-        Values(line.x, line.y, scale.clip(line.y), name, line.unit, line.style.color)
-        for line, name in zip(lines, names, strict=True)
-    ]
+    values = [Values(line.x, line.y, scale.clip(line.y), line.name, line.unit, line.style.color) for line in lines]
     if not needs_readout(values):
         return [curve(line, scale, hover_format(opening, bound)) for line in lines], False
     no_hover = {"hoverinfo": "skip", "hovertemplate": None}
@@ -271,7 +277,7 @@ def line_ends(
         text = near_zero_or(float(line.y[-1]), axis_size, WRITE[bound])
         number = f"{text} {line.unit}".rstrip() if line.value_in_label else ""
         up = float(np.clip(y_opening.place(y), 0.0, 1.0))
-        end = End(x, y, across, up, line.name, number, line.style, frame_width)
+        end = End(x, y, across, up, line.full_name, number, line.style, frame_width)
         is_crossed = not end.outside and any(_crosses(other, end, x_opening, y_opening, scale) for other in lines)
         ends.append(replace(end, crossed=is_crossed))
     return ends

@@ -26,7 +26,7 @@ PALETTE: Mapping[str, str] = MappingProxyType(
 )
 GREY = PALETTE["no privacy"]
 HUES = tuple(color for color in PALETTE.values() if color != GREY)
-DASHES = ("solid", "dash", "longdash", "dashdot")
+DASHES = ("solid", "dash", "7px,3px", "dashdot")  # each is told apart in the 16 pixels beside a label
 DOTS = ("dot", "1px,6px", "4px,4px", "1px,3px")  # of arms without privacy
 HEIGHT, ALONE = 320, 380  # pixels of charts in two columns, and of those with a row to themselves
 SMALL = 188  # pixels of those next to the live chart: names are at the ends of lines, or nowhere

@@ -272,8 +272,8 @@ class Frame(NamedTuple):
     other: Callable[[], Face] | None = None
 
     def hides(self, run: Run) -> bool:
-        """Return true if a run on public data must not be shown, because the page is about a visitor's file now."""
-        return self.uploaded and run.is_restorable
+        """Return true if a run must not be shown, because only one of it and the page is about a visitor's file."""
+        return self.uploaded == run.is_restorable
 
 
 MakeNumber = Callable[[Run, Trace], Headline | None]  # from a run, and its results that may be seen, to its number

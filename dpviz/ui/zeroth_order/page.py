@@ -265,7 +265,7 @@ class ZerothOrderPage(FamilyPage):
         sentence = f"Down from {start}" if result.end < result.start else f"**No lower than where it started**, {start}"
         if result.floor is not None:
             sentence += f"; without privacy {short(result.floor)}"
-            if result.may_be_chance(result.best, result.reference):
+            if short(result.floor) != headline.value and result.may_be_chance(result.best, result.reference):
                 sentence += ", a difference that may be chance"
         return headline._replace(sentence=f"{sentence}.")
 

@@ -206,14 +206,16 @@ function template(node) {
   };
 }
 
-// What the dark page needs otherwise: the words "not private", which have a colour of their own, and faint bands.
-const BANDS = 1.7; // times their opacity
+// What the dark page needs otherwise: the words "not private", which have a colour of their own, faint bands and lines.
+const stronger = (color) => color?.replace(/[\d.]+(?=\)$)/, (opacity) => Math.min(1, 1.7 * opacity));
 
 function onThisPage({ data, layout }, page, dark) {
   if (luminance(colorOf(page)) > 0.2) return { data, layout };
   for (const note of layout.annotations ?? []) if (note.name === "not private") note.font.color = dark;
+  for (const { line } of layout.shapes ?? []) if (line) line.color = stronger(line.color);
   for (const trace of data) {
-    trace.fillcolor = trace.fillcolor?.replace(/[\d.]+(?=\)$)/, (opacity) => Math.min(1, opacity * BANDS));
+    trace.fillcolor = stronger(trace.fillcolor);
+    if (trace.opacity && trace.line?.color) trace.opacity = paleness(trace.line.color, page);
   }
   return { data, layout };
 }
@@ -607,6 +609,8 @@ async function draw(node, printed = false) {
       state.drawn = wanted;
       const page = look.layout.paper_bgcolor;
       const { data, layout } = onThisPage(composed(state, before, node, page), page, state.data.dark);
+      const across = width - (layout.margin?.l ?? 0) - (layout.margin?.r ?? 0);
+      if (layout.xaxis && across < 10 * (layout.font?.size ?? 13)) layout.xaxis.nticks ??= 3; // five would be turned
       placeLimits({ data, layout }, width);
       if (!layout.showlegend) delete node._fullLayout?._reservedMargin?.legend; // Plotly keeps the room of a former one
       await Plotly.react(node, data, { ...layout, template: look, width, height }, menu);
