@@ -39,7 +39,7 @@ _NAMES_BY_MODULE = {
     "privacy.statistics.noisy_means": ("NoisyMeans",),
     "privacy.statistics.analyses": ("Count", "Histogram", "Mean", "Quantile", "Sum"),
     "exports.statistics": ("Statistics", "statistics"),
-    "datasets": ("read_table", "table"),
+    "datasets": ("Reading", "read_table", "table"),
     "families": ("presets",),
     "families.accelerated": ("GradientDescent", "HeavyBall", "MultistageNesterov", "Nesterov"),
     "families.mirror_descent": (

@@ -3,6 +3,7 @@
 from dpviz.audits.audit import Audit as Audit
 from dpviz.datasets.own_table import table as table
 from dpviz.datasets.uploads.files import read_table as read_table
+from dpviz.datasets.uploads.reading import Reading as Reading
 from dpviz.errors import UserError as UserError
 from dpviz.experiments.experiment import Arm as Arm
 from dpviz.experiments.experiment import Experiment as Experiment

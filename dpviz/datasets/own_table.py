@@ -277,7 +277,7 @@ def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
         except UserError as error:
             if reading is not None or error.title != limits.NO_TABLE:  # another separator would not help
                 raise
-            hint = 'Or declare how the text is read, such as reading=dpviz.datasets.Reading(separator=";").'
+            hint = 'Or declare how the text is read, such as reading=dpviz.Reading(separator=";").'
             raise UserError(f"{error} {hint}", title=error.title) from None
     if not isinstance(data, pd.DataFrame):
         if not hasattr(data, "__arrow_c_stream__"):

@@ -91,7 +91,7 @@ def _run(parent: ParentConnection, stop: _Stop, header: Mapping[str, Any], table
         try:
             task = Specification.from_json(header["text"])
         except UserError as error:  # it holds a kind of the user's own code
-            hint = f"Further processes import the modules that the variable {MODULES} names."
+            hint = f"Further processes import the modules that {MODULES} names, from folders of PYTHONPATH."
             outcome = Outcome("failed", f"{error} {hint}")
         else:
             assert isinstance(task, Experiment | Auditing)

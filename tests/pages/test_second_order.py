@@ -190,6 +190,9 @@ def test_a_file_runs_by_click_and_hides_what_reads_it(load: Load) -> None:
     ended = table(app, "Finished")
     assert "At a minimum" not in ended and list(ended["Method"]) == ["OPT"]
     assert not any("raw data" in metric.help for metric in app.metric if metric.label.startswith("Runs of"))
+    trace = app.session_state["second_job"].job.trace
+    released = trace.model("OPT")
+    assert table(app, "column")["OPT"].tolist() == [*released.coef_, released.intercept_]
     alts = " ".join(charts(app))
     assert "Is the gradient small?" in alts and not any(name in alts for name in RAW) and texts.NOT_NEEDED in text(app)
     assert y_title(live(app)).startswith("Noisy gradient norm")

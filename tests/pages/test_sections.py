@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest, local_script_runner
 from streamlit.testing.v1.element_tree import ElementTree, parse_tree_from_messages
 
 from dpviz.ui import families
+from dpviz.ui.accelerated.page import UPLOADS
 from dpviz.ui.experiment import texts
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.sections import CHECK, RESULTS
@@ -101,8 +102,10 @@ def test_sentences_of_the_first_screen_are_short(name: str) -> None:
 def test_a_file_begins_with_an_empty_frame_in_place_of_the_picture_of_other_data(load: Load) -> None:
     app = run(load("accelerated", **small("accelerated")), press="accel_run", job="accel_job")
     assert app.metric[0].label.endswith("ends at")
+    defaults = [app.session_state[f"accel_{name}"] for name in UPLOADS]
     app.button(key="accel_own_file").click().run()
     assert not app.exception and app.selectbox(key="accel_data").value == "upload"
+    assert [app.session_state[f"accel_{name}"] for name in UPLOADS] == [on_file for _, on_file in UPLOADS.values()]
     assert "Before Run: your file." in text(app) and "Done:" not in text(app)
     assert "runs start by click only" in text(app) and "accel_follow" not in [toggle.key for toggle in app.toggle]
     assert not [metric for metric in app.metric if "ends at" in metric.label]
@@ -120,6 +123,7 @@ def test_a_file_begins_with_an_empty_frame_in_place_of_the_picture_of_other_data
     assert f"Press Run: {price}" in text(app) and f"runs start by click only. Run: {price}" in text(app)
     app.button(key="accel_remove").click().run()
     assert app.selectbox(key="accel_data").value != "upload" and app.metric[0].label.endswith("ends at")
+    assert [app.session_state[f"accel_{name}"] for name in UPLOADS] == defaults
 
 
 def test_the_first_repeats_come_first_and_then_all(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:

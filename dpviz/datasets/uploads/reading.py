@@ -47,6 +47,10 @@ class Reading(Specification):
         numbers, too; an unused column is left out. Without kinds, every column may hold numbers and texts. Kinds
         determine the number of columns, and must be given where there is no header.
     sample_rows, sample_seed : keep a uniformly random sample of `sample_rows` rows, if there are more.
+
+    >>> import dpviz
+    >>> dpviz.Reading(separator=";", decimal=",")
+    Reading(separator=';', decimal=',')
     """
 
     kind: ClassVar[str] = "datasets.reading.reading"
@@ -58,7 +62,7 @@ class Reading(Specification):
     above: int = Field(0, ge=0, le=1000)
     below: int | None = Field(None, ge=0, le=1000)
     kinds: tuple[Kind, ...] = Field((), max_length=MAX_COLUMNS)
-    sample_rows: int | None = Field(None, ge=1)
+    sample_rows: int | None = Field(None, ge=1, le=10**12)
     sample_seed: int = Field(0, ge=0, le=2**31 - 1)
 
 

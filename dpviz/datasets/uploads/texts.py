@@ -342,7 +342,7 @@ def read_text(
     if reading.below is None and not data.endswith(b"\r" if reading.rows == "returns" else b"\n"):
         raise UserError(
             "So nothing tells a last row that is blank from none. Add a line break at its end, or declare that its "
-            "last line is a row, by `reading=dpviz.datasets.Reading(below=0)` of `dpviz.read_table`.",
+            "last line is a row, by `reading=dpviz.Reading(below=0)` of `dpviz.read_table`.",
             title="This file does not end in a line break",
         )
     if max_rows is not None and len(rows) > max_rows:

@@ -448,15 +448,14 @@ class _Screen(PageBody):
         with st.container(key=panel.key("note"), horizontal=True, vertical_alignment="center"):
             if not appearance.is_narrow():
                 self._note(view)
-            own_file = page.problems.own_file
-            if own_file and not self.uploaded:
+            if page.problems.own_file and not self.uploaded:
                 st.button(
                     "Use your own file",
                     key=panel.key("own_file"),
                     icon=":material/upload_file:",
                     type="tertiary",
-                    on_click=panel.set_values,
-                    args=(own_file,),  # values of the controls that choose a file
+                    on_click=page.problems.choose_own_file,
+                    args=(panel,),
                 )
         return view
 

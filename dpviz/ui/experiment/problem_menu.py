@@ -308,6 +308,11 @@ class ProblemMenu:
                     return {control: source_name} if is_for_all else self._choices(name, source_name)
         return {}
 
+    def choose_own_file(self, panel: Panel) -> None:
+        """Choose a visitor's own file, with the defaults of settings on it; for a callback."""
+        panel.set_values(self.own_file)
+        self._swap(panel, self.source_name)
+
     def _go_back(self, panel: Panel) -> None:
         """Choose the first source, for each problem whose chosen source is a file that the visitor has removed."""
         for name, sources in self.sources.items():
@@ -316,6 +321,7 @@ class ProblemMenu:
             if source is not None and source.upload is not None:
                 first, *_ = sources
                 panel.set_values({control: first})
+                self._swap(panel, control)
 
     def _choices(self, name: str, source: str) -> dict[str, Any]:
         """Return the values of the controls, by name, that choose the problem `name` and its source.

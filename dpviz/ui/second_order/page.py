@@ -29,11 +29,18 @@ from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.plots.elements.style import arm_styles
 from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.nonconvex.nonconvex import DIRECTIONS, LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey
+from dpviz.problems.nonconvex.nonconvex import (
+    DIRECTIONS,
+    LogisticTukey,
+    MarginModel,
+    NonconvexModel,
+    RobustComponent,
+    SigmoidTukey,
+)
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel, Settings
-from dpviz.ui.experiment import guarantee, hero, problem_menu
+from dpviz.ui.experiment import guarantee, hero, problem_menu, results
 from dpviz.ui.experiment import plan as page_plan
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.plan import Charts, PlanView
@@ -369,8 +376,9 @@ class SecondOrderPage(FamilyPage):
         public = view.experiment.problem.public
         return CurveOptions(second="gradient_norm" if public else "gradient_charged")
 
-    def draw_release(self, _panel: Panel, run: Run, trace: Trace) -> None:
-        """Draw a table of the ends of the runs of every method: for these methods, to finish is the result."""
+    def draw_release(self, panel: Panel, run: Run, trace: Trace) -> None:
+        """Draw a table of the ends of the runs of every method: for these methods, to finish is the result. Draw also
+        the models released from a user's file."""
         rows = []
         for arm in run.experiment.arms:
             endings = advice.run_endings(trace, arm, run.plans[arm.label]) if arm.label in trace.arm_traces else None
@@ -389,6 +397,21 @@ class SecondOrderPage(FamilyPage):
         )
         warning = f" “{SOLVED}” reads the raw data: **not private**." if reads_data else ""
         st.caption(f"How and when a run ended follows from what it released.{warning}")
+        problem, arm_traces = run.experiment.problem, results.private_traces(trace)
+        if problem.public or not arm_traces or not isinstance(problem, MarginModel):
+            return
+        facts = problem.data.facts()
+        model = results.coefficients(facts, constant=True)
+        for label, arm_trace in arm_traces.items():
+            score = problem.linear_score(arm_trace.output["x"][0])
+            model[label] = [*score.coefficients, score.constant]
+        sentences = {label: f"after {arm_trace.iterations[-1]:,} steps." for label, arm_trace in arm_traces.items()}
+        category = ", a category being 1 in its rows and 0 elsewhere" if facts.blocks else ""
+        meaning = (
+            f"A row is predicted positive where {results.CONSTANT} + the sum of coefficient × value is above 0, in the "
+            f"columns' own units{category}."
+        )
+        results.show_model(panel, run, sentences, model, meaning, digits="%.4g")
 
     def draw_results(self, panel: Panel, run: Run, trace: Trace, _diagnostics: bool) -> Charts:
         """Draw the two stopping tests of one method, step by step against their tolerances, and what its releases cost.
