@@ -30,7 +30,7 @@ _NOTHING = MappingProxyType(
         "epsilon": "Pure ε does not follow from this guarantee: algorithms that have it may exceed every ε.",
         "epsilon_at_delta": "No ε follows at this δ from this guarantee alone.",
         "rho": "ρ does not follow from this guarantee: for every ρ there are algorithms that have it and exceed ρ.",
-        "mu": "No μ follows from this guarantee for every algorithm that has it.",
+        "mu": "No formula gives a μ that every algorithm with this guarantee has.",
         "renyi": "No Rényi divergence of this order follows from this guarantee.",
     }
 )
@@ -64,8 +64,8 @@ def convert(budget: Budget, delta: Delta) -> dict[str, float | None]:
     Returns
     -------
     dict of str to float or None
-        epsilon (pure), epsilon_at_delta, rho and mu: upper bounds, and None where nothing follows. If the releases of a
-        plan are known, their events usually give smaller numbers.
+        epsilon (pure), epsilon_at_delta, rho and mu: upper bounds, and None where no formula gives one. If the releases
+        of a plan are known, their events usually give smaller numbers.
 
     Raises
     ------

@@ -26,7 +26,7 @@ REASONS = {
     "Pure ε": "Pure ε does not follow from this guarantee: algorithms that have it may exceed every ε.",
     "ε at δ = 10⁻⁶": "No ε follows at this δ from this guarantee alone.",
     "ρ (zCDP)": "ρ does not follow from this guarantee",
-    "μ (Gaussian DP)": "No μ follows from this guarantee for every algorithm that has it.",
+    "μ (Gaussian DP)": "No formula gives a μ",
     "Rényi at α = 8": "No Rényi divergence of this order follows from this guarantee.",
 }
 

@@ -170,7 +170,7 @@ def _refusal(event: kinds.Event, currency: Currency) -> Refusal:
             kind = "finite" if currency == "mu" else "amplified"
             return Refusal(event, f"no {kind} {UNITS[currency].symbol} is known for batches")
         case kinds.StatedZCDP(rho) if rho < math.inf:
-            return Refusal(event, f"what is known in ρ only has no {UNITS[currency].name}")
+            return Refusal(event, f"no {UNITS[currency].name} is known of what has only a ρ")
         case kinds.StatedApproximateDP():
             return Refusal(event, f"what is known in (ε, δ) only has no {UNITS[currency].name}")
         case kinds.Gaussian(mu) if mu < math.inf:

@@ -49,12 +49,12 @@ events = st.recursive(
     ("event", "currency", "why"),
     [
         (Gaussian(0.5), "epsilon", "Gaussian noise has no pure ε"),
-        (StatedZCDP(0.5), "epsilon", "what is known in ρ only has no pure ε"),
+        (StatedZCDP(0.5), "epsilon", "no pure ε is known of what has only a ρ"),
         (StatedApproximateDP(1.0, 1e-5), "rho", "what is known in (ε, δ) only has no ρ"),
         (BATCH, "rho", "no amplified ρ is known for batches"),
         (BATCH, "mu", "no finite μ is known for batches"),
         (BATCH, "epsilon", "Gaussian noise has no pure ε"),
-        (StatedZCDP(0.5), "mu", "what is known in ρ only has no μ"),
+        (StatedZCDP(0.5), "mu", "no μ is known of what has only a ρ"),
         (Laplace(math.inf), "epsilon", "without noise nothing is promised"),
     ],
 )
