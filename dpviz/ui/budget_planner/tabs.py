@@ -155,9 +155,10 @@ def _analysis(row: tuple[Any, ...]) -> Analysis:
             if values[AMOUNT] is None:
                 raise UserError("State the amount of its guarantee.", title="An amount is missing")
             amount, *others = (control.name for control in currency.controls())  # the other one, if any, is δ
-            numbers = {amount: values[AMOUNT]}
-            if others and values[DELTA] is not None:
-                numbers[others[0]] = values[DELTA]
+            if bool(others) != (values[DELTA] is not None):
+                text = "State its δ, too." if others else f"{currency.name} has no δ. Choose (ε, δ), or empty the cell."
+                raise UserError(text, title="The δ of a guarantee")
+            numbers = {amount: values[AMOUNT]} | dict.fromkeys(others, values[DELTA])
             fields |= {"budget": Settings(currency, numbers).build()}
         # An empty cell leaves the default.
         return Settings(Analysis, {key: value for key, value in fields.items() if value is not None}).build()
