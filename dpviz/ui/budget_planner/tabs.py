@@ -88,13 +88,14 @@ def split(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tupl
     )
     figures: Charts = []
     if percents:
-        figure = planner_figures.bars(percents, "Share of the total [%]", unit=" %")
+        figure = planner_figures.bars(percents, "Share [%]", unit=" %")
         figures = planner_view.chart(
             "split",
             figure,
             "Shares of the budget",
             "Share of the budget of every analysis",
-            f"Of {type(budget).name}. Shares of analyses on disjoint sets of rows do not add up.",
+            f"Of {type(budget).name}{'' if budget.adds_up else ', less own guarantees'}. Shares of analyses on "
+            "disjoint sets of rows do not add up.",
         )
     program_lines = "\n".join(f"    {analysis.to_python()}," for analysis in analyses)
     classes = sorted({type(budget).__name__, *(type(a.budget).__name__ for a in analyses if a.budget is not None)})
