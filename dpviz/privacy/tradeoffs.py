@@ -43,7 +43,7 @@ def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike, max_cells
         profiles = _composed_profiles(tuple(events), max_cells)
         if profiles:
             bounds.append(_tradeoff_of_profiles(profiles, alpha.ravel()).reshape(alpha.shape))
-        elif mu == math.inf:  # then ε is infinite, too, as any ε implies a μ, and both bounds are 0
+        if mu == math.inf:  # then ε is infinite, too, as any ε implies a μ, and both bounds are 0
             rest, certain = _without_failures(events)
             # A failure makes no errors; without one, the rates are larger by 1/certain. 0 if ρ is infinite.
             bounds.append(certain * zcdp_tradeoff(accountants.total(rest, "rho"), np.minimum(alpha / certain, 1.0)))
