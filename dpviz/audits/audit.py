@@ -355,6 +355,23 @@ class Audit:
         """Number of runs on each data set on which the attack is chosen; they come first and are not counted."""
         return math.ceil(TUNING * self.runs)
 
+    @property
+    def level(self) -> float:
+        """Confidence of each look, which has its part of the allowed error, so that all looks hold together."""
+        return 1 - (1 - self.confidence) / self.looks
+
+    def bound(self, hits: int, false_hits: int, runs: int) -> float:
+        """Return the lower bound that a look proves by these numbers of hits and false hits in `runs` counted runs."""
+        # Bounds on the probabilities of a hit and of a false hit.
+        rates = audit.rate_bounds(hits, runs, false_hits=false_hits, false_runs=runs, confidence=self.level)
+        return float(self.claim.smallest_value(*rates))
+
+    @property
+    def max_bound(self) -> float:
+        """The largest bound that so many runs can prove: the one that follows if every guess is right."""
+        counted = self.runs - self.tuning
+        return self.bound(counted, 0, counted)
+
     def max_true_rates(self, false_positive_rates: Floats) -> Floats:
         """Return the largest true positive rates that the claim allows any attacker at these false positive rates."""
         return 1 - self.claim.tradeoff(false_positive_rates)
@@ -443,14 +460,10 @@ class Audit:
     def _look(self, attack: Attack, present: Floats, absent: Floats) -> Look:
         """Return the bound that follows from an attack on counted runs, given by their scores on D and on D'."""
         hits, false_hits = attack.counts(present, absent)
-        level = 1 - (1 - self.confidence) / self.looks  # each look has its part of the allowed error
-        # Bounds on the probabilities of a hit and of a false hit.
-        rates = audit.rate_bounds(hits, len(present), false_hits=false_hits, false_runs=len(absent), confidence=level)
-        return Look(len(present), hits, false_hits, float(self.claim.smallest_value(*rates)))
+        return Look(len(present), hits, false_hits, self.bound(hits, false_hits, len(present)))
 
     def _choose_attack(self, present: Floats, absent: Floats) -> Attack:
         """Return the attack that would prove the largest bound on these runs, given by their scores on D and on D'."""
-        level = 1 - (1 - self.confidence) / self.looks  # that of each look
         # Thresholds are distinct scores; of more than _THRESHOLDS, those at evenly spaced ranks.
         distinct = np.unique(np.concatenate([present, absent]))
         ranks = np.unique(np.linspace(0, len(distinct) - 1, _THRESHOLDS).round().astype(int))
@@ -458,7 +471,7 @@ class Audit:
         attacks = [Attack(float(value), reverse) for reverse in (False, True) for value in thresholds]
         counts = np.array([attack.counts(present, absent) for attack in attacks])  # (attacks, 2) hits and false hits
         rates = audit.rate_bounds(
-            counts[:, 0], len(present), false_hits=counts[:, 1], false_runs=len(absent), confidence=level
+            counts[:, 0], len(present), false_hits=counts[:, 1], false_runs=len(absent), confidence=self.level
         )
         return attacks[int(np.argmax(self.claim.smallest_value(*rates)))]
 

@@ -89,7 +89,8 @@ def _noise_and_error(p: PlannedStatistic) -> str:
         )
     else:
         target = f"each of its {value_count:,} numbers" if value_count > 1 else "it"
-        noise = f"{p.noise.capitalize()} noise of standard deviation {short(p.standard_deviation)} is added to {target}"
+        deviation = short_up(p.standard_deviation)
+        noise = f"{p.noise.capitalize()} noise of standard deviation {deviation} is added to {target}"
         if p.statistic.is_rounded:
             noise += ", and what comes out is rounded to whole numbers, which costs no privacy"
         noise += "."

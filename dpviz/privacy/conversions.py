@@ -64,8 +64,8 @@ def convert(budget: Budget, delta: Delta) -> dict[str, float | None]:
     Returns
     -------
     dict of str to float or None
-        epsilon (pure), epsilon_at_delta, rho and mu: upper bounds, and None where nothing follows. If the releases of a
-        plan are known, their events usually give smaller numbers.
+        epsilon (pure), epsilon_at_delta, rho and mu: upper bounds, and None where no formula gives one. If the releases
+        of a plan are known, their events usually give smaller numbers.
 
     Raises
     ------

@@ -43,8 +43,10 @@ def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike, max_cells
         profiles = _composed_profiles(tuple(events), max_cells)
         if profiles:
             bounds.append(_tradeoff_of_profiles(profiles, alpha.ravel()).reshape(alpha.shape))
-        elif mu == math.inf:  # then ε is infinite, too, as any ε implies a μ, and both bounds are 0
-            bounds.append(zcdp_tradeoff(accountants.total(events, "rho"), alpha))  # 0 if ρ is infinite
+        if mu == math.inf:  # then ε is infinite, too, as any ε implies a μ, and both bounds are 0
+            rest, certain = _without_failures(events)
+            # A failure makes no errors; without one, the rates are larger by 1/certain. 0 if ρ is infinite.
+            bounds.append(certain * zcdp_tradeoff(accountants.total(rest, "rho"), np.minimum(alpha / certain, 1.0)))
     return np.max(bounds, axis=0)
 
 
@@ -93,8 +95,16 @@ def advantage(events: Sequence[Event]) -> float:
     bounds = [closed_forms.pure_delta(pure, 0.0), closed_forms.gdp_delta(mu, 0.0)]
     bounds += [delta(0.0) for delta in _composed_profiles(tuple(events))]
     if mu == math.inf:  # a ρ of which nothing else is known has no other bound
-        bounds.append(np.asarray(zcdp_advantage(accountants.total(events, "rho"))))
+        rest, certain = _without_failures(events)
+        of_rest = zcdp_advantage(accountants.total(rest, "rho"))
+        bounds.append(np.asarray(of_rest + (1 - certain) * (1 - of_rest)))
     return float(np.min(bounds))
+
+
+def _without_failures(events: Sequence[Event]) -> tuple[tuple[Event, ...], float]:
+    """Return the events without their open failures, which reveal everything, and the probability that none fails."""
+    rest, log_certain = accountants.without_failures(tuple(events))
+    return rest, math.exp(log_certain[-1])
 
 
 @lru_cache(6)

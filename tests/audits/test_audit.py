@@ -48,6 +48,9 @@ def test_an_audit_streams_and_says_what_it_found() -> None:
     verdict = audit.verdict(seen[-1])
     assert verdict == audit.run()
     assert not verdict.violation and 0.5 < verdict.tightness < 1 and verdict.claim == 1.0
+    # A rate of 0 in 3000 runs is below x and one of 1 above 1 - x, each with the confidence 1 - 0.05/4/2.
+    x = -math.expm1(math.log(0.05 / 8) / 3000)
+    assert verdict.bound < audit.max_bound == pytest.approx(math.log((1 - x) / x), rel=1e-9)
     assert verdict.sentence().startswith("No violation found: this attack proves ε ≥ 0.")
     stopped = audit.verdict(seen[3])
     assert stopped.figure().data[0].x.tolist() == [1750, 2500], "with the runs on which the attack is chosen"

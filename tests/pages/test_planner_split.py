@@ -70,6 +70,9 @@ def test_own_guarantees_are_paid_first_each_in_its_currency(load: Load, capsys: 
     assert list(bars(app, "Share of the budget")) == ["Open"]
     assert metrics(app)["ρ (zCDP)"] == "≤ 0.1" and metrics(app)["Pure ε"] == "—"
     assert "Partner None" in printed(app, capsys)
+    for guarantee, delta in (("(ε, δ)", None), ("Pure ε", 1e-7)):  # no δ is assumed, and none is left out
+        app = split(load, [row("Partner", guarantee=guarantee, amount=0.1, delta=delta)])
+        assert "Partner: " in said(app) and "δ" in said(app) and not metrics(app)
 
 
 @pytest.mark.parametrize(("rho", "is_enough"), [(0.08, True), (0.07, False)])

@@ -14,6 +14,8 @@ from dpviz.privacy.events import (
     ExpMech,
     Gaussian,
     Laplace,
+    Parallel,
+    Seq,
     StatedApproximateDP,
     StatedPureDP,
     StatedZCDP,
@@ -134,6 +136,10 @@ def test_tradeoff_of_a_bare_rho():
     assert tradeoffs.tradeoff([StatedZCDP(0.25), Gaussian(math.sqrt(0.5))], [0.05]) == pytest.approx(0.66442, abs=1e-5)
     assert tradeoffs.tradeoff([StatedZCDP(0.1)], [0.1]) == pytest.approx(0.76917, abs=1e-5)
     assert tradeoffs.advantage([StatedZCDP(0.5)]) == zcdp_advantage(0.5) < zcdp_delta(0.5, 0.0)
+    failure = StatedApproximateDP(1e-12, 0.1)  # all is revealed in a tenth of the cases
+    for failing in ([StatedZCDP(0.5), failure], [Parallel((Seq((failure, Gaussian(1.0))),))]):
+        assert tradeoffs.tradeoff(failing, [0.045]) == pytest.approx(0.9 * 0.66442, abs=1e-5)
+        assert tradeoffs.advantage(failing) == pytest.approx(0.1 + 0.9 * zcdp_advantage(0.5), rel=1e-9)
 
 
 def test_attacks_where_losses_are_too_large_for_the_grid():

@@ -229,7 +229,7 @@ def epsilon_curve(events: tuple[Event, ...], delta: float, method: Method, check
         result = _pld_curve(events, delta, counts)
     else:
         # Releases that fail openly with a probability δ_i use up a part of δ; the method may use what remains.
-        without_failure, log_certain = _without_failures(events)
+        without_failure, log_certain = without_failures(events)
         remaining_deltas = -np.expm1(math.log1p(-delta) - log_certain[counts])  # 1 - (1 - δ) / Π (1 - δ_i)
         # Basic composition needs no δ itself, so what remains may be 0, up to rounding.
         is_feasible = remaining_deltas > (-1e-12 if method == "basic" else 1e-12) * delta
@@ -259,7 +259,7 @@ def rough_pld_epsilon(events: Sequence[Event], delta: float) -> float:
 
 
 # The curves of the methods have the same arguments and result:
-#   events : without open failures, see `_without_failures`.
+#   events : without open failures, see `without_failures`.
 #   deltas, counts : (m,) the δ and the number of events t at each checkpoint.
 #   result : (m,) the ε of the first t events together at each checkpoint.
 
@@ -438,7 +438,7 @@ def runs_of(events: tuple[Event, ...], max_distinct: int = MAX_EXACT) -> tuple[l
     return runs_of(events)  # with the limit MAX_EXACT, so that events are always rounded to the same few
 
 
-def _without_failures(events: tuple[Event, ...]) -> tuple[tuple[Event, ...], Floats]:
+def without_failures(events: tuple[Event, ...]) -> tuple[tuple[Event, ...], Floats]:
     """Return the events without their open failures, and the logarithm of the probability that none of the first t
     events fails, for t = 0, 1, …, (len(events) + 1,).
 

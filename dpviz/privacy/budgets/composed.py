@@ -69,12 +69,14 @@ class ApproximateDP(Budget):
 
     def cost(self, events: tuple[Event, ...]) -> float:
         """Return ε at the budget's δ: the exact one of Gaussian noise, otherwise the smallest one of basic composition,
-        of loss distributions, of Rényi divergences if these do not apply, and of Gaussian DP for disjoint sets."""
+        of loss distributions, of Rényi divergences if these do not apply or there are disjoint sets, and of Gaussian DP
+        for these."""
         if all(isinstance(event, Gaussian) for event in events):
             return accountants.epsilon(events, self.delta, "gdp")
         by_losses = accountants.pld_epsilon(events, self.delta)
         bounds = [accountants.total(events, "epsilon"), by_losses]
-        if by_losses == math.inf:
+        # Of several releases on one of disjoint sets, the loss distribution is that of a release which is far worse.
+        if by_losses == math.inf or any(isinstance(event, Parallel) for event in events):
             bounds.append(accountants.epsilon(events, self.delta, "rdp"))
         if {type(event) for event in events} <= {Gaussian, Parallel}:
             bounds.append(accountants.epsilon(events, self.delta, "gdp"))  # exact for Gaussian noise on disjoint sets

@@ -74,8 +74,8 @@ class Analysis(Specification):
 class Share:
     """The part of a total that an analysis gets.
 
-    fraction : of the total's ε, ρ or μ² (under (ε, δ), of its ε or of its ρ); None if the analysis has a guarantee of
-        its own.
+    fraction : of the total's ε, ρ or μ²; under (ε, δ), of the ε or of the ρ that analyses with a guarantee of their own
+        leave. None if the analysis has a guarantee of its own.
     event : its release.
     """
 
@@ -285,7 +285,7 @@ def _split_composed(
     # Shares of ε exist if the prior releases leave some of the budget's ε, and if all mechanisms have an ε.
     used, total = _price(joint_events(prior), "epsilon"), budget.total_epsilon or 0.0
     if used < total * (1 - 1e-9) and all(a.noise in ("laplace", "selection") for a in sharing):
-        candidates.append(_split_added(sharing, "epsilon", rule, total - used, total))
+        candidates.append(_split_added(sharing, "epsilon", rule, remaining=total - used, total=total - used))
     return min(candidates, key=weighted_variance)
 
 

@@ -25,7 +25,7 @@ from dpviz.later import pd
 from dpviz.numbers import rounded_up, short, short_up
 from dpviz.privacy.accounting import per_event
 from dpviz.privacy.accounting.currencies import Noise
-from dpviz.privacy.budgets import Budget
+from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Relation
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, seed_or_random
@@ -735,6 +735,13 @@ class Analyses(TableSize):
         Raises UserError if a mechanism cannot meet a budget in this currency, or if the currency cannot be split.
         """
         return _planned(self, budget)
+
+    def warning(self, budget: Budget) -> str:
+        """Return a sentence for the screen if δ is 1/n or more, which allows to publish rows; else an empty text."""
+        if not isinstance(budget, ApproximateDP) or budget.delta * self.rows < 1:
+            return ""
+        share = short(1 / budget.delta)  # publishing each row with probability δ is (0, δ)-DP
+        return f"**δ is not below 1/n**: by itself, the guarantee would allow to publish one row in {share} as it is."
 
     def accepted_errors(self, relative: float) -> tuple[float, ...]:
         """Return the largest 95 % error of each statistic that is accepted: as declared, or else `relative` times its

@@ -15,7 +15,7 @@ from dpviz.plots import audit_figures, class_figures
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.sheets import FixedAxis
 from dpviz.plots.planner_figures import RATES
-from dpviz.privacy import audit, tradeoffs
+from dpviz.privacy import tradeoffs
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.audit import clopper_pearson
 from dpviz.specification import Control
@@ -69,6 +69,8 @@ def _show_outcome(auditing: Auditing, outcome: Verdict, is_finished: bool) -> No
     if outcome.bound < LITTLE * outcome.claim:
         proven = f"next to nothing, {proven},"
     text = f"This attack proves {proven} of the claimed {claimed}, with {level}. "
+    if auditing.audit.max_bound <= outcome.claim:
+        text += texts.CANNOT.format(most=f"{outcome.symbol} ≥ {short_down(auditing.audit.max_bound)}")
     if not is_finished:
         st.info(text + "The audit goes on.", title="No violation so far", icon=":material/search:")
     elif mistake is not None and mistake.by == "attack":  # the attack should have caught it
@@ -172,14 +174,7 @@ def proven_at(auditing: Auditing, progress: Progress, threshold: float) -> float
     """
     last = progress.tuning + progress.looks[-1].runs  # a stop may come at any time, but bounds hold at looks alone
     present, absent = progress.present[progress.tuning : last], progress.absent[progress.tuning : last]
-    hits, false_hits = Attack(threshold).counts(present, absent)
-    level = 1 - (1 - auditing.audit.confidence) / auditing.audit.looks  # so that all looks hold together
-    # A lower bound on the true positive rate, and an upper bound on the false positive rate.
-    hit_rate, false_hit_rate = audit.rate_bounds(
-        hits, len(present), false_hits=false_hits, false_runs=len(absent), confidence=level
-    )
-    # The smallest ε (or other number of the claim) with which such rates are possible.
-    return float(auditing.audit.claim.smallest_value(hit_rate, false_hit_rate))
+    return auditing.audit.bound(*Attack(threshold).counts(present, absent), len(present))
 
 
 WORLDS = "on D", "on D'"  # names of the scores of runs on both data sets; with the canary and without
@@ -276,9 +271,8 @@ def bound_figure(auditing: Auditing, progress: Progress) -> go.Figure:
     claim, looks = auditing.audit.claim, progress.looks
     counts = [(look.runs, look.hits, look.false_hits) for look in looks]
     runs, hits, false_hits = np.array(counts, dtype=float).T  # (k,) each, for k looks
-    level = 1 - (1 - auditing.audit.confidence) / auditing.audit.looks  # so that all looks hold together
-    low, high = clopper_pearson(hits, runs, level)
-    false_low, false_high = clopper_pearson(false_hits, runs, level)
+    low, high = clopper_pearson(hits, runs, auditing.audit.level)
+    false_low, false_high = clopper_pearson(false_hits, runs, auditing.audit.level)
     # The smallest number of the claim, such as ε, with which the rates are possible. It rises with the true positive
     # rate, and falls with the false positive rate.
     bounds, upper = claim.smallest_value(low, false_high), claim.smallest_value(high, false_low)

@@ -252,7 +252,7 @@ def _show_verdict(panel: Panel, plan: Analyses, budget: Budget, wanted: float, q
         has_counts = any(p.statistic.unit == "rows" for p in by_share)
         reference = " (counts: in % of all rows)" if has_counts else ""
         verdict += f" The least for it{reference} is {_budget_text(smallest)}, in the best shares."
-    st.markdown(verdict)
+    st.markdown(f"{verdict} {plan.warning(budget)}")
     if question == "error":
         errors = planner_view.by_name((p.statistic.name, 100 * p.relative_error) for p in planned)
         return planner_view.chart(

@@ -88,13 +88,14 @@ def split(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tupl
     )
     figures: Charts = []
     if percents:
-        figure = planner_figures.bars(percents, "Share of the total [%]", unit=" %")
+        figure = planner_figures.bars(percents, "Share [%]", unit=" %")
         figures = planner_view.chart(
             "split",
             figure,
             "Shares of the budget",
             "Share of the budget of every analysis",
-            f"Of {type(budget).name}. Shares of analyses on disjoint sets of rows do not add up.",
+            f"Of {type(budget).name}{'' if budget.adds_up else ', less own guarantees'}. Shares of analyses on "
+            "disjoint sets of rows do not add up.",
         )
     program_lines = "\n".join(f"    {analysis.to_python()}," for analysis in analyses)
     classes = sorted({type(budget).__name__, *(type(a.budget).__name__ for a in analyses if a.budget is not None)})
@@ -155,9 +156,10 @@ def _analysis(row: tuple[Any, ...]) -> Analysis:
             if values[AMOUNT] is None:
                 raise UserError("State the amount of its guarantee.", title="An amount is missing")
             amount, *others = (control.name for control in currency.controls())  # the other one, if any, is δ
-            numbers = {amount: values[AMOUNT]}
-            if others and values[DELTA] is not None:
-                numbers[others[0]] = values[DELTA]
+            if bool(others) != (values[DELTA] is not None):
+                text = "State its δ, too." if others else f"{currency.name} has no δ. Choose (ε, δ), or empty the cell."
+                raise UserError(text, title="The δ of a guarantee")
+            numbers = {amount: values[AMOUNT]} | dict.fromkeys(others, values[DELTA])
             fields |= {"budget": Settings(currency, numbers).build()}
         # An empty cell leaves the default.
         return Settings(Analysis, {key: value for key, value in fields.items() if value is not None}).build()
