@@ -9,7 +9,7 @@ from tests.browser.conftest import Visit, ready, tab_to
 
 
 def test_a_lesson_by_keyboard_alone(visit: Visit) -> None:
-    page = visit("/learn")
+    page = visit("/learn", forced_colors="active")
     main = page.get_by_role("main")
     tab_to(page, main.get_by_role("button", name="How many steps can you afford"))
     page.keyboard.press("Enter")
@@ -25,6 +25,8 @@ def test_a_lesson_by_keyboard_alone(visit: Visit) -> None:
     expect(onward).to_be_enabled()
     page.keyboard.press("ArrowDown")
     expect(page.get_by_role("radio").nth(1)).to_be_checked()
+    # A browser with colours of its own takes away the dot.
+    expect(page.get_by_test_id("stRadioOption").nth(1)).to_have_css("forced-color-adjust", "none")
     expect(page.get_by_text("Step 2 of 4")).to_be_visible()
     ready(page)
     tab_to(page, onward)
@@ -66,7 +68,7 @@ def test_a_prediction_is_drawn_by_keyboard_and_is_still_there_on_the_way_back(vi
     expect(page.get_by_text("You predict: “2 to 10 times better”.")).to_be_visible()
     ready(page)
     page.get_by_role("button", name="Next").click()
-    expect(page.get_by_text("Step 3 of 4")).to_be_visible()  # until then, Back leads to step 1
+    expect(page.get_by_text("Step 3 of 4")).to_be_in_viewport()  # at its top; until then, Back leads to step 1
     page.get_by_role("button", name="Back").click()
     expect(page.get_by_role("figure", name=re.compile("Your curve"))).to_be_visible()
     expect(page.get_by_role("slider")).to_have_count(0)  # who has seen the outcome draws no more

@@ -1,8 +1,9 @@
-// Opens each page at its top. Says whether a chart is narrower than `narrowest` pixels: one of two side by side, or alone
-// where columns are stacked. Silent, and without a rerun, where the answer is what the page knows already; on a wide
-// screen that is always. Adds one entry to the browser's history for each page, and one for each step of a lesson: see
-// `streamlit_patches`.
+// Opens each page, and each step of a lesson, at its top. Says whether a chart is narrower than `narrowest` pixels: one
+// of two side by side, or alone where columns are stacked. Silent, and without a rerun, where the answer is what the page
+// knows already; on a wide screen that is always. Adds one entry to the browser's history for each page, and one for each
+// step of a lesson: see `streamlit_patches`.
 let page = null;
+const scrollUp = () => document.querySelector('[data-testid="stMain"]')?.scrollTo(0, 0);
 const { pushState, replaceState } = History.prototype;
 function enter(change, url) {
   const [, settings, of] = /^(.*?)(?:[?&]of_page=(\w*))?$/.exec(url);
@@ -13,12 +14,13 @@ function enter(change, url) {
   const isSame = address === location.pathname + location.search;
   const settle = isSame || (target.pathname === location.pathname && page !== "learn");
   (settle ? replaceState : change).call(history, {}, "", address);
+  if (!settle) scrollUp();
 }
 history.pushState = (_, __, url) => enter(pushState, url);
 history.replaceState = (_, __, url) => enter(replaceState, url);
 if (location.search.includes("of_page=")) enter(replaceState, location.search); // from before this was loaded
 export default function ({ data, parentElement, setStateValue }) {
-  if (page !== null && page !== data.page) document.querySelector('[data-testid="stMain"]')?.scrollTo(0, 0);
+  if (page !== null && page !== data.page) scrollUp();
   page = data.page;
   const block = document.querySelector(".stMainBlockContainer");
   if (!block) return;
