@@ -274,7 +274,7 @@ class Budget(Displayed, Specification):
         return None
 
     def to_mu(self) -> float | None:
-        """Return the smallest μ of Gaussian DP that every algorithm with this guarantee has; None if none is computed."""
+        """Return the smallest μ of Gaussian DP that follows from this guarantee; None if none is computed."""
         return None
 
     @checked
