@@ -14,7 +14,7 @@ from dpviz.numbers import short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import SETTINGS_ONLY, Chart
-from dpviz.plots.elements.lines import Limit, Line, Mark, line_drawing, line_figure, staircases
+from dpviz.plots.elements.lines import Limit, Line, Mark, line_drawing, staircases
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.accountants import Method
@@ -226,7 +226,7 @@ def accountant_curves(plan: Plan, delta: float, step_name: str = "step of one me
         if np.isfinite(curve[-1]):
             curves[method] = curve
     limit = plan.budget.limit_at(delta)  # None unless the budget is an ε at this δ
-    figure = line_figure(
+    figure = line_drawing(
         accountant_lines(steps, curves),
         Axes(STEP, f"ε at δ = {short_up(delta, 4)}", from_zero=True, bound="upper"),
         limits=[] if limit is None else [Limit(limit, f"budget ε = {short_up(limit, 4)}")],
@@ -293,7 +293,7 @@ def error_bounds(
     """
     lines = [Line(np.arange(len(bound)), bound, label, styles[label]) for label, bound in bounds.items()]
     vacuous_labels = [label for label, bound in bounds.items() if bound[-1] > start]
-    figure = line_figure(
+    figure = line_drawing(
         lines,
         Axes(STEP, f"Bound on the excess loss{condition}", log_y=True, bound="upper"),
         limits=_start_limit(start, bounds.values(), condition),
@@ -339,7 +339,7 @@ def bound_by_horizon(
             name = f"{label}: T* = {horizons[best]:,.0f}"
             marks.append(Mark(float(horizons[best]), float(bound[best]), name, styles[label].color))
         lines.append(Line(horizons, bound, name, styles[label], group=label, value_in_label=False))
-    figure = line_figure(
+    figure = line_drawing(
         lines,
         Axes("Steps T", f"Bound on the final excess loss{condition}", log_x=True, log_y=True, bound="upper"),
         marks=marks,

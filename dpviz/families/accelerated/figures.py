@@ -21,7 +21,7 @@ from dpviz.plots.clouds import Ground
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, chart
-from dpviz.plots.elements.lines import Line, Mark, VerticalLine, area, downsample, line_figure, vertical_line_parts
+from dpviz.plots.elements.lines import Line, Mark, VerticalLine, area, downsample, line_drawing, vertical_line_parts
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.problems.base import SmoothFacts
 from dpviz.problems.linear.linear_base import LinearProblem
@@ -74,7 +74,7 @@ def momentum_rates(strong_convexity: float, *, published: bool = False) -> Chart
             label = f"{name}, {short(step)}/L: best β = {short(best)}"
             lines.append(Line(momentum, rates, label, ArmStyle(color, dash), value_in_label=False))
             marks.append(Mark(best, best_rate, label, color))
-    figure = line_figure(lines, Axes("Momentum β", "Rate ρ per step"), marks=marks, height=style.ALONE)
+    figure = line_drawing(lines, Axes("Momentum β", "Rate ρ per step"), marks=marks, height=style.ALONE)
     return chart(
         figure,
         "Rate against momentum",
@@ -117,7 +117,7 @@ def heavy_ball_on_quadratic(
             log_bound = quadratic.published_log_bound(iterations, step_size, momentum, noise_per_step, strong_convexity)
             curve = np.exp(np.minimum(log_bound, 100.0))  # cut off at e^100: beyond e^709 exp overflows
             lines.append(Line(horizons[1:], curve, f"{name}, paper", arm_style, width=1.0, group=name, legend=False))
-    figure = line_figure(
+    figure = line_drawing(
         lines,
         Axes("Steps T", "Expected error E F(x_T) - F*", log_x=True, log_y=True),
         marks=marks,
@@ -146,7 +146,7 @@ def decomposition(method: GradientMethod, plan: Plan, *, exact: bool = False, co
     axes = Axes("Step t", "Error on a quadratic" if exact else f"Bound on the excess loss{condition}", from_zero=True)
     parts = _quadratic_parts(method, plan) if exact else _bound_parts(method, plan)  # (3, T+1)
     if parts is None:
-        figure = line_figure([], axes, if_empty=f"No error bound is known for {method.title}.")
+        figure = line_drawing([], axes, if_empty=f"No error bound is known for {method.title}.")
     else:
         drawable = np.minimum(parts, 1e12)  # errors of an unstable method are too large to draw
         total = np.minimum(parts.sum(axis=0), 1e12)
@@ -258,7 +258,7 @@ def worst_case(method: HeavyBall, plan: Plan, certificate: Certificate | None) -
         bound_if_high = certificate.bound(squared_distance=0.0, gap=facts.lyapunov, noise=noise, iterations=T)
         bound, line_style = np.maximum(bound_if_far, bound_if_high), ArmStyle(style.PALETTE["theory"], "dash")
         lines.append(Line(np.arange(plan.iterations + 1), bound, "certified, worst case", line_style))
-    figure = line_figure(
+    figure = line_drawing(
         lines,
         Axes("Step t", "Expected error E F(x_t) - F*", log_y=True),
         notes=[] if certificate else ["no worst-case certificate; exact curve for quadratics only"],

@@ -15,7 +15,6 @@ from typing import Annotated, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
-from scipy.optimize import brentq
 
 from dpviz.errors import UserError
 from dpviz.numbers import short, short_down, short_up
@@ -299,46 +298,21 @@ def sampled_split(log_weight: Floats, epsilon: float, ratio: float) -> Floats:
     g_t (1 + (ratio-1) exp(-u_t)) / u_t^3 = multiplier for all t, with one multiplier that makes the sum right.
     """
     log_g = _limited_log_weight(np.asarray(log_weight, float))
-
-    def split_at(log_multiplier: float) -> Floats:
-        """Return (T,) the eps_t that satisfy the condition for this ln(multiplier)."""
-        u = _solve_marginal(log_multiplier - log_g, ratio)
-        return np.log1p(np.expm1(u) / ratio)
-
-    def excess(log_multiplier: float) -> float:
-        return float(np.log(split_at(log_multiplier).sum() / epsilon))
-
-    # The step with the largest weight, ln g = 0, gets at least the equal share and at most everything. There
-    # `_log_marginal` of its u is ln(multiplier), which so is bracketed; the margin of 1e-9 allows for rounding.
-    u_of_everything, u_of_equal_share = (np.log1p(np.expm1(e) * ratio) for e in (epsilon, epsilon / log_g.size))
-    low, high = float(_log_marginal(u_of_everything, ratio)), float(_log_marginal(u_of_equal_share, ratio))
-    split = split_at(brentq(excess, low - 1e-9, high + 1e-9, xtol=1e-13))
-    return np.asarray(split * (epsilon / split.sum()))  # exactly epsilon in total
-
-
-def _log_marginal(u: ArrayLike, ratio: float) -> Floats:
-    """Return ln((1 + (ratio-1) exp(-u)) / u^3), which decreases in u.
-
-    It is ln of half the rate at which 1/u^2 falls as the budget eps of a step grows, for u = ln(1 + ratio (exp(eps) -
-    1)).
-    """
-    return np.asarray(np.log1p((ratio - 1) * np.exp(-np.asarray(u))) - 3 * np.log(u))
-
-
-def _solve_marginal(value: Floats, ratio: float) -> Floats:
-    """Return (T,) the u at which `_log_marginal` has the values `value` (T,), by Newton's method in ln u."""
-    # ln u = (ln(1 + (ratio-1) exp(-u)) - value) / 3, where the inner logarithm is between 0 and ln ratio.
-    low, high = -value / 3, (np.log(ratio) - value) / 3
-    log_u = low
-    for _ in range(60):  # an upper limit: near the solution every round doubles the number of right digits
+    shares = np.exp(log_g / 3)  # the optimum where all rows are used
+    log_u = np.log(np.log1p(np.expm1(epsilon / shares.sum() * shares) * ratio))
+    for _ in range(60):  # an upper limit: Newton's method doubles the number of right digits in every round
         u = np.exp(log_u)
         decaying = (ratio - 1) * np.exp(-u)
-        error = np.log1p(decaying) - 3 * log_u - value
-        change = error / (3 + u * decaying / (1 + decaying))  # divided by minus the derivative of `error` in ln u
-        log_u = np.clip(log_u + change, low, high)
+        log_marginal = log_g + np.log1p(decaying) - 3 * log_u
+        slope = 3 + u * decaying / (1 + decaying)  # minus the derivative of `log_marginal` in ln u
+        split = np.log1p(np.expm1(u) / ratio)
+        growth = u / (1 + decaying) / slope  # of `split`, as `log_marginal` falls
+        log_multiplier = (growth @ log_marginal + split.sum() * np.log(split.sum() / epsilon)) / growth.sum()
+        change = (log_marginal - log_multiplier) / slope
+        log_u = log_u + change
         if np.abs(change).max() < 1e-13:
             break
-    return np.exp(log_u)
+    return np.asarray(split * (epsilon / split.sum()))  # exactly epsilon in total
 
 
 # ------------------------------------------------------------------------------------------------ number of iterations

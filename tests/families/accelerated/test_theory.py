@@ -142,7 +142,7 @@ def test_sampled_split_of_four_steps() -> None:
 
 
 @all_pairs
-@pytest.mark.parametrize("ratio", [1.0, 3.0, 100.0, 1e4])
+@pytest.mark.parametrize("ratio", [1.0, 100.0, 1e4, 1e6])
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 50.0])
 @pytest.mark.parametrize("iterations", [1, 2, 60, 1000])
 def test_sampled_split_satisfies_the_optimality_condition(ratio: float, epsilon: float, iterations: int) -> None:
