@@ -128,7 +128,8 @@ def page_style() -> tuple[bool, bool]:
 def _compute_browser_data(chart: Chart) -> dict[str, Any]:
     """Compute `browser_data`: on a narrow screen with a legend in place of labels, in a lecture hall larger."""
     is_narrow, presents = page_style()
-    if not is_narrow and not presents and isinstance(chart.drawing, dict):  # the figure's plain values, which save time
+    is_changed = is_narrow or presents or is_conditional(chart.provenance)  # `show` has marked the figure then
+    if isinstance(chart.drawing, dict) and not is_changed:  # the figure's plain values, which save time
         return components.figure_data(chart.drawing, chart.handles)
     figure = chart.figure
     if is_narrow:
