@@ -70,6 +70,8 @@ class Texts:
         self._package = package
 
     def __getattr__(self, name: str) -> str:
+        if name.startswith("_"):  # such as `_package`, of an object that is being copied
+            raise AttributeError(name)
         try:
             value: str = data(self._package, "texts.toml")[name]
         except KeyError:

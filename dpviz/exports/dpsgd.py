@@ -25,7 +25,7 @@ _NAMES = {
     "rows": r"sample_size|dataset_size|num(?:ber_of)?_(?:examples|samples)|len\(dataset\)|n",
     "clip": r"max_grad_norm|l2_norm_clip|clip(?:ping)?_norm|clip",
     "steps": r"(?:(?:max|num|total)_)?(?:train(?:ing)?_)?steps|iterations|num_updates|T",
-    "epochs": r"(?:num_)?epochs",
+    "epochs": r"(?:(?:max|num|total)_)?(?:train(?:ing)?_)?epochs",
 }
 # A setting's name, then "=", ":" or "(", then perhaps the name of an argument in a call, then the number.
 _SETTINGS = {

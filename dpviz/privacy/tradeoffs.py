@@ -45,8 +45,9 @@ def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike, max_cells
             bounds.append(_tradeoff_of_profiles(profiles, alpha.ravel()).reshape(alpha.shape))
         if mu == math.inf:  # then ε is infinite, too, as any ε implies a μ, and both bounds are 0
             rest, certain = _without_failures(events)
-            # A failure makes no errors; without one, the rates are larger by 1/certain. 0 if ρ is infinite.
-            bounds.append(certain * zcdp_tradeoff(accountants.total(rest, "rho"), np.minimum(alpha / certain, 1.0)))
+            if certain > 0:
+                # A failure makes no errors; without one, the rates are larger by 1/certain. 0 if ρ is infinite.
+                bounds.append(certain * zcdp_tradeoff(accountants.total(rest, "rho"), np.minimum(alpha / certain, 1.0)))
     return np.max(bounds, axis=0)
 
 

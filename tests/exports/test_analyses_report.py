@@ -59,8 +59,8 @@ def test_the_report_has_the_numbers_of_the_plan_and_takes_all_names_literally(bu
     sentence = budget.consequences()[0].replace("**", "")
     assert sentence in found.text and budget.describe() in found.text and "4,321 rows" in found.text
     assert f"Made on 2031-02-03 by dpviz {dpviz.__version__}" in found.text
-    # δ = 0.001 is above 1/4321, and would allow to publish one row in 1,000.
-    assert ("one row in 1,000" in found.text) == isinstance(budget, ApproximateDP)
+    # δ = 0.001 is above 1/4321, and allows to publish each row with that probability.
+    assert ("with probability 0.001" in found.text) == isinstance(budget, ApproximateDP)
     assert "What is not covered" in found.text and plan.to_json() in found.text
 
 

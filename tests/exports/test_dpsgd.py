@@ -75,7 +75,7 @@ def test_a_rate_and_steps_that_are_no_whole_numbers_here_are_rounded_up() -> Non
         ("noise_multiplier=1, batch_size=9, num_microbatches=3, n=90, steps=10", "double the sensitivity"),
         ("noise_multiplier=1, sample_rate=0.1, steps=10, poisson_sampling: false", "Poisson batches only"),
         ("noise_multiplier=1, sample_rate=0.01, batch_size=600, n=6000, steps=10", "contradict"),
-        ("noise_multiplier=1, sample_rate=0.01, steps=1000, epochs=30", "contradict"),
+        ("noise_multiplier=1, sample_rate=0.01, total_steps=1000, max_epochs=30", "contradict"),
         ("GaussianDpEvent(2.0), sample_rate=0.1, steps=10, then noise_multiplier=1.0", "several numbers for noise_mul"),
     ],
 )

@@ -230,7 +230,7 @@ def test_a_method_without_a_plan_is_left_out_and_the_others_stay(load: Load) -> 
     assert not app.exception and not app.error
     (warning,) = [warning for warning in app.warning if "all rows" in warning.value]
     assert "DP-NAG-opt" in warning.proto.title and "DP-MASG-opt" in warning.proto.title
-    assert "Gaussian DP composes exactly" not in text(app)  # Gaussian noise on random batches has no μ
+    assert "Gaussian DP composes exactly" not in text(app)  # no μ is known for it on random batches
     assert app.button(key="accel_run").disabled is False
 
 

@@ -29,6 +29,8 @@ def test_who_ends_lowest_and_where_lines_cross() -> None:
     assert alt_text(turned).startswith("Loss: DP-GD ends lowest, at 0.2; highest DP-NAG, 0.5."), "what it shows now"
     same_curve = [Line(x, np.exp(x), name, ArmStyle(HUES[0], "solid")) for x, name in ((X / 10, "1"), (X / 3, "2"))]
     assert "cross" not in alt_text(line_figure(same_curve, Axes("x", "y"))), "two parts of one curve"
+    near = drawn(("DP-GD", 0.693 - 0.0001 * X), ("DP-NAG", np.full(11, 0.6926)))
+    assert alt_text(near).endswith("cross at Step t = 4."), "by 0.1 % of the values, and half of the height"
     far_apart = drawn(("DP-GD", np.full(11, 1e6)), ("DP-NAG", np.full(11, 0.03)), ("DP-HB", np.full(11, 5.0)))
     assert "lowest, at 0.03; DP-HB at 5;" in alt_text(far_apart), "also where they are small next to the highest"
 

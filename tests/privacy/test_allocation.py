@@ -180,7 +180,7 @@ def test_what_cannot_be_split_is_refused_with_the_name() -> None:
     with pytest.raises(UserError, match="nothing to split"):
         split(NoPrivacy(), PAIR)
     loose = unknown.replaced(budget=ApproximateDP(epsilon=0.1, delta=1e-7))
-    with pytest.raises(UserError, match="survey has no ρ"):
+    with pytest.raises(UserError, match="No ρ is known for survey"):
         split(ZeroConcentratedDP(rho=0.2), [loose, *PAIR])
     with pytest.raises(UserError, match="use up the total"):  # its δ alone is above the total's
         split(ApproximateDP(epsilon=1.0), [loose.replaced(budget=ApproximateDP(epsilon=0.1, delta=1e-5)), *PAIR])
@@ -256,8 +256,8 @@ def test_each_in_its_own_currency_and_the_missing_ones_named() -> None:
     mu = closed_forms.gdp_mu(1.0, DELTA)
     assert total.values["rho"] == pytest.approx(0.5 - 1 + math.exp(-0.5) + mu**2 / 2 + 0.1 + 0.045)
     assert total.values["epsilon"] is None and total.values["mu"] is None
-    assert total.missing["epsilon"].startswith("model, audit, poll have no pure ε")
-    assert total.missing["mu"].startswith("audit has no μ")
+    assert total.missing["epsilon"].startswith("No pure ε is known for model, audit, poll")
+    assert total.missing["mu"].startswith("No μ is known for audit")
     assert (total.reading.epsilon or 0) <= closed_forms.zcdp_epsilon(float(total.values["rho"] or 0), DELTA)
     without = compose_stated(stated[:2] + stated[3:], DELTA)
     assert without.values["mu"] == pytest.approx(math.hypot(per_event.mu(Laplace(0.5)), mu, 0.3))

@@ -170,9 +170,7 @@ def line_drawing(
     if not is_labelled:  # try shorter texts in the same places; a small figure has no legend
         is_small = height <= style.SMALL
         ends = [
-            replace(end, crossed=end.outside, number="")
-            if is_small
-            else replace(end, crossed=end.outside, name=line.name)
+            replace(end, crossed=end.outside, name=line.name, number="" if is_small else end.number)
             for end, line in zip(ends, labelled_lines, strict=True)
         ]
         is_labelled = fits(ends, frame_height)

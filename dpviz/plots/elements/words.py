@@ -44,7 +44,8 @@ def alt_text(figure: go.Figure | Drawing) -> str:
         sentences = [f"{y_title}, at the end: {', '.join(ends)}"]
     elif lines:
         bound = layout.get("meta", "")  # as `style.layout` sets it
-        sentences = _lines(lines, y_title, x_title.removeprefix("Number of "), bound)  # "lowest at steps = 5"
+        is_log = layout.get("yaxis", {}).get("type") == "log"
+        sentences = _lines(lines, y_title, x_title.removeprefix("Number of "), bound, is_log)  # "lowest at steps = 5"
     else:
         counts = (f"{_plain(trace['name'])} {len(trace['x']):,}" for trace in traces)
         sentences = [f"{y_title or x_title}, points: {', '.join(counts)}"]
@@ -57,11 +58,12 @@ def alt_text(figure: go.Figure | Drawing) -> str:
     return f"{'. '.join(sentences)}."
 
 
-def _lines(lines: Sequence[Drawing], y_title: str, x_title: str, bound: Bound) -> list[str]:
+def _lines(lines: Sequence[Drawing], y_title: str, x_title: str, bound: Bound, is_log: bool) -> list[str]:
     """Return sentences on lines: the ends and the lowest point of a single one; of several, which end lowest and
     highest, and where the two lowest cross.
 
-    bound : the direction in which heights are rounded if they are bounds; "" if they are not.
+    bound : the direction in which heights are rounded if they are bounds; "" if they are not. is_log : true if the
+    vertical axis is logarithmic.
     """
 
     def write(y: float) -> str:
@@ -90,25 +92,31 @@ def _lines(lines: Sequence[Drawing], y_title: str, x_title: str, bound: Bound) -
     if last is not second:
         sentence += f"; {names[1]} at {write(float(second['y'][-1]))}"
     sentence += f"; highest {names[2]}, {write(float(last['y'][-1]))}"
-    return [sentence, *_crossing(first, second, x_title)]
+    return [sentence, *_crossing(first, second, x_title, is_log)]
 
 
-def _crossing(one: Drawing, other: Drawing, x_title: str) -> list[str]:
+def _crossing(one: Drawing, other: Drawing, x_title: str, is_log: bool) -> list[str]:
     """Return a sentence on where two lines cross last, in the range of x that both have; none if they do not.
 
-    Where they differ by less than 1 %, nobody sees which one is below: it may be the rounding, or the points between.
+    Where they differ by less than 1 %, on a linear axis of the height of both, nobody sees which one is below: it may
+    be the rounding, or the points between.
     """
     x = np.union1d(one["x"], other["x"])
     x = x[(x >= max(one["x"][0], other["x"][0])) & (x <= min(one["x"][-1], other["x"][-1]))]
     y, other_y = (np.interp(x, line["x"], line["y"]) for line in (one, other))
-    apart = np.flatnonzero(~np.isclose(y, other_y, rtol=0.01, atol=0.0))
-    names = f"{_plain(one['name'])} and {_plain(other['name'])}"
-    crossings = apart[:-1][np.diff((y < other_y)[apart])]  # the last points before the order changes
-    if not len(crossings):
+    if not len(x):
         return []
-    times = "" if len(crossings) == 1 else f" {len(crossings)} times, last"
-    first_after = float(x[crossings[-1] + 1])
-    return [f"{names} cross{times} at {x_title} = {short(first_after)}"]
+    scale = np.maximum(abs(y), abs(other_y)) if is_log else np.nanmax([y, other_y]) - np.nanmin([y, other_y])
+    apart = np.flatnonzero(abs(y - other_y) > 0.01 * scale)
+    names = f"{_plain(one['name'])} and {_plain(other['name'])}"
+    turns = np.flatnonzero(np.diff((y < other_y)[apart]))  # between a point and the next one of `apart`
+    if not len(turns):
+        return []
+    times = "" if len(turns) == 1 else f" {len(turns)} times, last"
+    start, end = apart[turns[-1] : turns[-1] + 2]
+    order = np.sign(y - other_y)[start:end]
+    first_after = start + int(np.flatnonzero(order == order[0])[-1]) + 1
+    return [f"{names} cross{times} at {x_title} = {short(float(x[first_after]))}"]
 
 
 def _bars(traces: Sequence[Drawing], title: str) -> str:

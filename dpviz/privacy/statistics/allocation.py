@@ -203,9 +203,9 @@ def _price(events: Sequence[Event], currency: Currency) -> float:
 
 
 def _no_cost_clause(releases: Sequence[tuple[Analysis, Event]], currency: Currency) -> str:
-    """Return a clause for the screen that names the analyses whose releases have no cost in the currency."""
+    """Return a clause for the screen that names the analyses of which no cost is known in the currency."""
     names = [analysis.name for analysis, event in releases if UNITS[currency].cost(event) == math.inf]
-    return f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no {UNITS[currency].name}"
+    return f"No {UNITS[currency].name} is known for {', '.join(names)}"
 
 
 def _fractions(analyses: Sequence[Analysis], currency: Currency, rule: Rule) -> list[float]:

@@ -69,8 +69,9 @@ def _show_outcome(auditing: Auditing, outcome: Verdict, is_finished: bool) -> No
     if outcome.bound < LITTLE * outcome.claim:
         proven = f"next to nothing, {proven},"
     text = f"This attack proves {proven} of the claimed {claimed}, with {level}. "
-    if auditing.audit.max_bound <= outcome.claim:
-        text += texts.CANNOT.format(most=f"{outcome.symbol} ≥ {short_down(auditing.audit.max_bound)}")
+    max_bound = auditing.audit.max_bound
+    if max_bound <= outcome.claim:
+        text += texts.CANNOT.format(most=f"{outcome.symbol} ≥ {short_down(max_bound)}")
     if not is_finished:
         st.info(text + "The audit goes on.", title="No violation so far", icon=":material/search:")
     elif mistake is not None and mistake.by == "attack":  # the attack should have caught it

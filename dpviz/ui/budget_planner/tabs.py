@@ -94,7 +94,7 @@ def split(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tupl
             figure,
             "Shares of the budget",
             "Share of the budget of every analysis",
-            f"Of {type(budget).name}{'' if budget.adds_up else ', less own guarantees'}. Shares of analyses on "
+            f"Of {'' if budget.adds_up else 'what own guarantees leave of '}{type(budget).name}. Shares of analyses on "
             "disjoint sets of rows do not add up.",
         )
     program_lines = "\n".join(f"    {analysis.to_python()}," for analysis in analyses)
@@ -156,8 +156,10 @@ def _analysis(row: tuple[Any, ...]) -> Analysis:
             if values[AMOUNT] is None:
                 raise UserError("State the amount of its guarantee.", title="An amount is missing")
             amount, *others = (control.name for control in currency.controls())  # the other one, if any, is δ
-            if bool(others) != (values[DELTA] is not None):
-                text = "State its δ, too." if others else f"{currency.name} has no δ. Choose (ε, δ), or empty the cell."
+            if others and values[DELTA] is None:
+                raise UserError("State its δ, too.", title="The δ of a guarantee")
+            if values[DELTA] is not None and not others:
+                text = f"{currency.name} has no δ. Choose (ε, δ), or empty the cell."
                 raise UserError(text, title="The δ of a guarantee")
             numbers = {amount: values[AMOUNT]} | dict.fromkeys(others, values[DELTA])
             fields |= {"budget": Settings(currency, numbers).build()}

@@ -300,9 +300,9 @@ def _draw(panel: Panel, make_chart: MakeChart, make_number: MakeNumber, frame: F
     run = run_panel.pictured(panel.page)
     state, pale = run_panel.picture_state(panel.page)
     if run is None or frame.hides(run):
-        # The browser loads the plotting library meanwhile. On a file the key differs, so that the browser removes the
-        # chart of the previous data.
-        components.figure_placeholder(panel.key("hero_own" if frame.uploaded else "hero"))
+        # The browser loads the plotting library meanwhile. Where a run is hidden, the key is not that of its chart, so
+        # that the browser removes the chart.
+        components.figure_placeholder(panel.key("hero" if run is None else "hero_own"))
         text = texts.NOTHING_YET
         if frame.missing_parts:  # of a visitor's file
             text = f"Before Run: {'; '.join(frame.missing_parts)}."

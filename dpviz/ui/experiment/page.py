@@ -707,6 +707,7 @@ class _Sections:
         """Return the run whose results are shown, the records of it that may be seen, and its plan; None without one.
 
         On the page of a user's file, a run on public data does not count: its results could be taken for the file's.
+        Results of a file that was removed stay: they are paid for.
         """
         run = run_panel.finished_run(self.page.prefix)
         if run is None or run.job.trace is None or (self.screen.uploaded and run.is_restorable):

@@ -310,8 +310,9 @@ class ProblemMenu:
 
     def choose_own_file(self, panel: Panel) -> None:
         """Choose a visitor's own file, with the defaults of settings on it; for a callback."""
+        *_, control = self.own_file
         panel.set_values(self.own_file)
-        self._swap(panel, self.source_name)
+        self._swap(panel, control)
 
     def _go_back(self, panel: Panel) -> None:
         """Choose the first source, for each problem whose chosen source is a file that the visitor has removed."""

@@ -11,6 +11,7 @@ import streamlit as st
 from dpviz import datasets
 from dpviz.datasets import Saddle
 from dpviz.datasets.bundled import CovertypeLike, CovertypeUpload, prepare_covertype
+from dpviz.datasets.uploads.upload import CONSTANT
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
@@ -401,15 +402,17 @@ class SecondOrderPage(FamilyPage):
         if problem.public or not arm_traces or not isinstance(problem, MarginModel):
             return
         facts = problem.data.facts()
-        model = results.coefficients(facts, constant=True)
+        model, sentences = results.coefficients(facts, constant=True), {}
         for label, arm_trace in arm_traces.items():
             score = problem.linear_score(arm_trace.output["x"][0])
             model[label] = [*score.coefficients, score.constant]
-        sentences = {label: f"after {arm_trace.iterations[-1]:,} steps." for label, arm_trace in arm_traces.items()}
+            stop = next(iter(arm_trace.stopped_at), -1)  # no method stops at -1, and some cannot stop
+            sentences[label] = f"stopped by itself after {stop:,} steps." if stop >= 0 else "did not stop by itself."
         category = ", a category being 1 in its rows and 0 elsewhere" if facts.blocks else ""
+        constant = f", {CONSTANT} being 1" if CONSTANT in facts.names else ""
         meaning = (
             f"A row is predicted positive where {results.CONSTANT} + the sum of coefficient × value is above 0, in the "
-            f"columns' own units{category}."
+            f"columns' own units{category}{constant}."
         )
         results.show_model(panel, run, sentences, model, meaning, digits="%.4g")
 

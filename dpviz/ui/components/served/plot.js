@@ -207,7 +207,7 @@ function template(node) {
 }
 
 // What the dark page needs otherwise: the words "not private", which have a colour of their own, faint bands and lines.
-const stronger = (color) => color?.replace(/[\d.]+(?=\)$)/, (opacity) => Math.min(1, 1.7 * opacity));
+const stronger = (color) => color?.replace(/(?<=^rgba.*)[\d.]+(?=\)$)/, (opacity) => Math.min(1, 1.7 * opacity));
 
 function onThisPage({ data, layout }, page, dark) {
   if (luminance(colorOf(page)) > 0.2) return { data, layout };
