@@ -58,8 +58,8 @@ class _Streams(Sequence[np.random.Generator]):
         # The 32-bit words that SeedSequence(seed, spawn_key=(purpose, replicate, *digest)) assembles for PCG64, with
         # those of the seed filled up to 128 bits. To lay them out here takes half the time.
         seed_words = [seed >> bits & 0xFFFFFFFF for bits in range(0, max(128, seed.bit_length()), 32)]
-        self._entropy = np.array([*seed_words, purpose, 0, *digest], dtype=np.uint32)  # with 0 as the replicate
-        self._replicate_index = len(seed_words) + 1  # index of the replicate's number in the entropy
+        self._entropy = np.array([*seed_words, purpose, 0, *digest], dtype=np.uint32)
+        self._replicate_index = len(seed_words) + 1  # of the 0, which `__getitem__` replaces by the replicate's number
         self._generators: dict[int, np.random.Generator] = {}
 
     def __len__(self) -> int:

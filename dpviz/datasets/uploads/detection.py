@@ -174,7 +174,7 @@ def _detect_separator(texts: Sequence[str]) -> tuple[str, str]:
         first_width = widths[0] if widths else 0
         scores[separator] = (len(cut_widths), even_rows, separator != ",", first_width)
     best = max(scores, key=scores.__getitem__)
-    least_cut = max(scores[best][0] - 1, 3)
+    least_cut = max(scores[best][0] - 1, 3)  # all rows but one, so that one row decides; fewer than 3 may be chance
     is_near_tie = best == "," and any(
         even_rows >= least_cut and first_width > 1
         for separator, (_, even_rows, _, first_width) in scores.items()

@@ -313,7 +313,7 @@ class Advice:
     def _about_bound(self) -> str:
         """Return sentences on the smallest bound, and on how runs with its T and K ended."""
         smallest, best = self.smallest, self.smallest.best
-        useless = " That is L or more, so no bound promises anything here." if best.bound >= self.lipschitz else ""
+        useless = " The smallest bound is L or more: it promises nothing here." if best.bound >= self.lipschitz else ""
         if self.choice.lowest is None:
             return useless.strip()  # then the option with the smallest bound is the recommended one itself
         division = f"“{smallest.way.name}” with T = {best.length:,}, K = {best.epochs:,}"

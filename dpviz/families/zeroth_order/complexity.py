@@ -89,8 +89,10 @@ def _square_root_norms(lengths: tuple[int, ...]) -> tuple[tuple[float, float, fl
 
     Its matrices B and C are Toeplitz, with the entries c_0 = 1, c_k = c_{k-1} (2k-1)/(2k). The numbers are S_T and
     S_{T-1}, the squared norms of the first two columns of C, and the mean of S_1, …, S_T, the squared norms of the rows
-    of B, where S_t = Σ_{k<t} c_k². As (k + 1)² c²_{k+1} - k² c²_k = (k + 1/4) c²_k, the sum of S_1, …, S_T is
-    (T + 1/4) S_T - T² c²_T.
+    of B, where S_t = Σ_{k<t} c_k².
+
+    The sum of S_1, …, S_T is Σ_{k<T} (T - k) c_k² = (T + 1/4) S_T - Σ_{k<T} (k + 1/4) c_k². The last sum is T² c²_T, as
+    its terms are the differences (k + 1)² c²_{k+1} - k² c²_k.
     """
     k = np.arange(1, max(lengths) + 1)
     c_squared = np.cumprod(np.append(1.0, (2 * k - 1) / (2 * k))) ** 2

@@ -228,7 +228,8 @@ def epsilon_curve(events: tuple[Event, ...], delta: float, method: Method, check
     if method == "pld":
         result = _pld_curve(events, delta, counts)
     else:
-        # Releases that fail openly with a probability δ_i use up a part of δ; the method may use what remains.
+        # Releases that fail openly with a probability δ_i use up a part of δ; the method may use what remains. (To a
+        # loss distribution, a failure is an infinite loss like others.)
         without_failure, log_certain = without_failures(events)
         remaining_deltas = -np.expm1(math.log1p(-delta) - log_certain[counts])  # 1 - (1 - δ) / Π (1 - δ_i)
         # Basic composition needs no δ itself, so what remains may be 0, up to rounding.
@@ -340,14 +341,15 @@ def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) ->
         of_event = divergences(alpha.ravel()).reshape(len(index_of_event), *alpha.shape)
 
         def summed(values: Floats) -> Floats:
-            """Return the sum over events of values (events, m or 1, k), each counted `times` times."""
-            return times @ values[:, 0] if len(alpha) == 1 else np.einsum("mr,rmk->mk", times, values)
+            """Return the sums (m, k) over the events of values (events, m or 1, k), weighted by `times` (m, events)."""
+            return times @ values[:, 0] if len(alpha) == 1 else np.einsum("me,emk->mk", times, values)
 
         is_finite = np.isfinite(of_event)
         if is_finite.all():
             return summed(of_event)
         # An infinite divergence counts only where the event occurs; 0 · ∞ is not a number.
-        return np.where(summed(~is_finite) > 0, math.inf, summed(np.where(is_finite, of_event, 0.0)))
+        infinite_count = summed(~is_finite)
+        return np.where(infinite_count > 0, math.inf, summed(np.where(is_finite, of_event, 0.0)))
 
     epsilons = closed_forms.rdp_epsilon(composed, deltas, orders=orders, refine=n_integrals <= MAX_REFINED)
     return np.where(counts > 0, epsilons, 0.0)

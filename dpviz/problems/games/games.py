@@ -459,11 +459,12 @@ class SlicedGame(Game):
         """Return the same as `gradients`, for one slice of the replicates."""
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
-        return evaluate_in_slices(self._evaluate, output, 2 * self.facts.seconds)
+        """Return the diagnostics, none of which is declared expensive."""
+        return evaluate_in_slices(self._evaluate, output, 2 * self.facts.seconds)  # about as long as two gradients
 
     @abstractmethod
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the diagnostics that are not declared expensive, for one slice of the replicates."""
+        """Return the same as `evaluate`, for one slice of the replicates."""
 
 
 class GradientSums:

@@ -57,7 +57,8 @@ class LeastSquares(LinearModel):
     def gradient_bound(self, norm: Norm) -> float:
         """Return the largest norm of one row's clipped gradient, without the regulariser."""
         if self.clip is None or self.clipping == "rows":
-            return self.feature_radius(norm)  # at x = 0 a gradient is the row times its slope, and |slope| = |t| ≤ 1
+            # `build` clips to the largest norm that a gradient has at x = 0: of the row times its slope, |t| ≤ 1.
+            return self.feature_radius(norm)
         return self.clip_in(norm)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "RegressionProblem":
