@@ -12,8 +12,9 @@ from importlib import import_module
 from typing import Any
 
 from dpviz import later
+from dpviz.version import VERSION
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _NAMES_BY_MODULE = {
     "experiments.experiment": ("Arm", "Experiment"),

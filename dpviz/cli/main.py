@@ -17,11 +17,11 @@ from pathlib import Path
 
 import click
 
-import dpviz
 from dpviz import resources
 from dpviz.cli import INTERRUPTED, WRONG
 from dpviz.errors import UserError
 from dpviz.specification import MODULES
+from dpviz.version import VERSION
 
 # --------------------------------------------------------------------------------------------------------- all commands
 
@@ -68,7 +68,7 @@ class _Commands(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=f"{_examples(_TEXTS['examples'])}\n\n{_TEXTS['exit_codes']}",
 )
-@click.version_option(dpviz.__version__, prog_name="dpviz")
+@click.version_option(VERSION, prog_name="dpviz")
 @click.option("--debug", is_flag=True, help="Show where a mistake of dpviz itself happened.")
 @click.option("--module", "modules", multiple=True, metavar="NAME", help="Import methods or data of your own.")
 def dpviz_command(debug: bool, modules: tuple[str, ...]) -> None:

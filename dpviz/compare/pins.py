@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import dpviz
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.specification import each_once
+from dpviz.version import VERSION
 
 MAX_PACKED, MAX_TEXT = 16_000, 64_000  # largest link that is unpacked, in characters; largest text in it, in bytes
 MAX_PINS = 3  # largest number of pins of a page
@@ -73,7 +73,7 @@ def pins_from_link(packed: str) -> tuple[Pin, ...]:
 def to_file(pins: Sequence[Pin]) -> str:
     """Return pins as the text of a file; a pin that concerns a visitor's own file is left out."""
     parts = [_to_json_dict(pin) for pin in pins if pin.travels]
-    return json.dumps({"format": FORMAT, "version": dpviz.__version__, "pins": parts}, indent=2, ensure_ascii=False)
+    return json.dumps({"format": FORMAT, "version": VERSION, "pins": parts}, indent=2, ensure_ascii=False)
 
 
 def from_file(content: bytes) -> tuple[Pin, ...]:

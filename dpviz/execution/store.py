@@ -17,11 +17,11 @@ from pathlib import Path
 from shutil import rmtree
 from tempfile import NamedTemporaryFile
 
-import dpviz
 from dpviz.execution.increments import outcome_from_bytes, outcome_to_bytes
 from dpviz.experiments.task import Cell, Executor, OnProgress, Outcome, StopSignal
 from dpviz.experiments.trace import Trace
 from dpviz.resources import data_file
+from dpviz.version import VERSION
 
 VARIABLE, OFF = "DPVIZ_STORE", "off"  # the variable with the path of the store, and its value for none
 MAX_BYTES = 1_000_000_000
@@ -171,7 +171,7 @@ def versions() -> str:
 
     The hash tells apart two states of a checkout with the same version.
     """
-    package, data = Path(dpviz.__file__).parent, data_file("digits.parquet").parent
+    package, data = Path(__file__).parents[1], data_file("digits.parquet").parent
     code_hash = sha256()
     for folder in (package, data):
         for path in sorted(path for path in folder.rglob("*") if path.suffix in _SUFFIXES):
@@ -182,7 +182,7 @@ def versions() -> str:
     for library in ("numpy", "scipy", "scikit-learn"):
         with suppress(PackageNotFoundError):  # without the extra `app` there is no scikit-learn
             libraries.append(f"-{library}-{version(library)}")
-    return f"{_VERSION}{dpviz.__version__}-{code_hash.hexdigest()[:16]}{''.join(libraries)}"
+    return f"{_VERSION}{VERSION}-{code_hash.hexdigest()[:16]}{''.join(libraries)}"
 
 
 def _cache_folder() -> Path:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-import dpviz
 from dpviz import templates
 from dpviz.datasets import Upload
 from dpviz.experiments import results
@@ -34,6 +33,7 @@ from dpviz.privacy.statistics.noisy_means import protected_change
 from dpviz.problems.base import Condition
 from dpviz.sweeps.sweep import Sweep
 from dpviz.sweeps.sweep_result import SweepResult
+from dpviz.version import VERSION
 
 # ------------------------------------------ a plan for several analyses in plain words, for readers who decide on it
 
@@ -58,7 +58,7 @@ def to_report(plan: Analyses, budget: Budget, delta: float, relative: float, day
         text=_text,
         noise_and_error=_noise_and_error,
         row=partial(_row, relative=relative),
-        version=dpviz.__version__,
+        version=VERSION,
         day=day,
         plan=plan,
         budget=budget,
@@ -196,7 +196,7 @@ def sweep_to_table(result: SweepResult) -> "pd.DataFrame":
 
 def sweep_header(result: SweepResult, sweep: Sweep) -> Iterator[str]:
     """Yield the header lines of a sweep's table."""
-    yield f"dpviz {dpviz.__version__}"
+    yield f"dpviz {VERSION}"
     yield f"sweep: {spreadsheets.escape_settings(sweep.to_json())}"
     yield f"setting: {', '.join(sweep.fields)}"
     if sweep.second is not None:
@@ -254,7 +254,7 @@ def _arm_columns(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
 
 def header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float) -> Iterator[str]:
     """Yield the header lines of a run's table."""
-    yield f"dpviz {dpviz.__version__}"
+    yield f"dpviz {VERSION}"
     yield f"settings: {spreadsheets.escape_settings(experiment.to_json())}"
     yield f"unit of protection: {experiment.problem.unit}"
     yield f"guarantee of one run of each private method: {experiment.guarantee}"
@@ -310,7 +310,7 @@ def to_script(experiment: Experiment, page: str = "experiment") -> str:
     """
     name = file_name(page, experiment, "py")
     values = _values(experiment) | {"picture": name.removesuffix("py") + "html"}
-    return templates.render("exports/templates/experiment.py.j2", version=dpviz.__version__, name=name, **values)
+    return templates.render("exports/templates/experiment.py.j2", version=VERSION, name=name, **values)
 
 
 def to_notebook(experiment: Experiment) -> str:
@@ -348,7 +348,7 @@ def notebook(template: str, **values: Any) -> str:
 
     template : the beginning of the template's file name, such as "experiment". values : fill the template.
     """
-    sources = templates.cells(f"exports/templates/{template}_notebook.py.j2", version=dpviz.__version__, **values)
+    sources = templates.cells(f"exports/templates/{template}_notebook.py.j2", version=VERSION, **values)
     cells: list[dict[str, Any]] = []
     for number, (kind, source) in enumerate(sources, 1):
         cell: dict[str, Any] = {

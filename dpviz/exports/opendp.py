@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context
 from typing import Any, Literal
 
-import dpviz
 from dpviz import templates
 from dpviz.numbers import short_up
 from dpviz.privacy.accounting import closed_forms, per_event
@@ -29,6 +28,7 @@ from dpviz.privacy.statistics.analyses import (
     example_cells,
 )
 from dpviz.privacy.statistics.noisy_means import protected_change
+from dpviz.version import VERSION
 
 Counting = Literal["opendp", "dpviz"]
 Unit = Literal["epsilon", "rho"]
@@ -250,7 +250,7 @@ def to_opendp(plan: Analyses, budget: Budget, delta: float, counting: Counting =
             cells.setdefault(repr(statistic.by), []).extend((*statistic.groups, "made up"))  # the last: not declared
     return templates.render(
         "exports/templates/analyses_opendp.py.j2",
-        version=dpviz.__version__,
+        version=VERSION,
         plan=plan,
         budget=budget,
         change=protected_change(plan.relation, plan.rows_per_person),

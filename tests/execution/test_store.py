@@ -103,7 +103,7 @@ def test_the_code_counts_as_a_version_but_not_what_only_shows(monkeypatch: pytes
     for name in ("__init__.py", "ui/page.py", "problems/quadratic.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
-    monkeypatch.setattr("dpviz.__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(stores, "__file__", str(tmp_path / "execution/store.py"))
     fresh = versions.__wrapped__
     before = fresh()
     monkeypatch.setattr(stores, "versions", cache(fresh))
