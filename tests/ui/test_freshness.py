@@ -29,12 +29,12 @@ class Settings:
     work_ratio: float = 5.0
 
     @property
-    def first(self) -> "Settings | None":
+    def first_part(self) -> "Settings | None":
         return replace(self, repeats=FIRST_REPEATS) if self.repeats >= 2 * FIRST_REPEATS else None
 
     @property
     def has_few_repeats(self) -> bool:
-        return self.first is None
+        return self.first_part is None
 
     def is_task_of(self, job: Any) -> bool:
         return bool(job.task == (self.name, self.repeats))
@@ -54,9 +54,9 @@ A = Settings("A")
 @pytest.mark.parametrize(
     ("settings", "newest", "begins"),
     [
-        (A, None, A.first),
-        (A, job("B"), A.first),
-        (A, job("B", state="running"), A.first),
+        (A, None, A.first_part),
+        (A, job("B"), A.first_part),
+        (A, job("B", state="running"), A.first_part),
         *((A, job("A", FIRST_REPEATS, state), None) for state in STATES if state != "done"),
         (A, job("A", FIRST_REPEATS), A),
         *((A, job("A", 20, state), None) for state in STATES),
@@ -71,7 +71,7 @@ def test_what_begins_by_itself(settings: Settings, newest: Any, begins: Settings
 
 
 def test_where_others_wait_the_first_repeats_begin_and_no_more_follow() -> None:
-    assert run.next_run(A, None, others_wait=True) == A.first
+    assert run.next_run(A, None, others_wait=True) == A.first_part
     assert run.next_run(A, job("A", FIRST_REPEATS), others_wait=True) is None
     assert run.next_run(replace(A, repeats=7), None, others_wait=True) == replace(A, repeats=7)
 
@@ -79,8 +79,8 @@ def test_where_others_wait_the_first_repeats_begin_and_no_more_follow() -> None:
 @pytest.mark.parametrize(
     ("settings", "newest", "short"),
     [
-        (A.first, None, True),
-        (A.first, job("B", seconds=60.0), True),
+        (A.first_part, None, True),
+        (A.first_part, job("B", seconds=60.0), True),
         (A, None, False),
         (A, job("B", FIRST_REPEATS, seconds=0.1), False),
         (A, job("A", FIRST_REPEATS, seconds=0.1), True),
@@ -128,7 +128,7 @@ def test_no_run_on_a_file_is_the_first_repeats_of_another(public: bool) -> None:
     whole = Experiment(problem, GradientDescent(iterations=3), replicates=20)
     few: Any = SimpleNamespace(task=whole.replaced(replicates=FIRST_REPEATS))
     ready = StartableExperiment(whole, whole.plans())
-    assert (ready.first is not None) == run.matches_job(ready, few) == public
+    assert (ready.first_part is not None) == run.matches_job(ready, few) == public
     assert run._had_first_repeats_of(few, SimpleNamespace(task=whole)) == public  # type: ignore[arg-type]
 
 

@@ -408,10 +408,11 @@ class Sum(GroupableStatistic, Ranged):
         return None if self._bias is None else rows / self.value_count * self._bias
 
     def reference(self, rows: int) -> float:
+        """Return n (b - a)/G: how far the sum of a group of n/G rows can move if their values lie in [a, b]."""
         return rows / self.value_count * self.width
 
     def rows_needed(self, noise: Noise, scale: float, rows: int, relation: Relation, relative: float) -> int:
-        # The error is the same in a table of any size, and the reference n (b - a)/G.
+        """Return the smallest n with error ≤ relative n (b - a)/G, the `reference`: the error is the same for any n."""
         return max(1, math.ceil(self.value_count * self.error(noise, scale, rows, relation) / (relative * self.width)))
 
 

@@ -160,7 +160,7 @@ class StartableAudit(run_panel.Startable):
     auditing: Auditing
     public: bool = True  # its data are synthetic
     # Its runs are not divided into a first part and the rest, and they fit into memory.
-    first: None = None
+    first_part: None = None
     has_few_repeats: bool = False
     work_ratio: float = 1.0
     too_much: bool = False

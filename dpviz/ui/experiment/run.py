@@ -52,8 +52,11 @@ class Startable(Protocol):
         """True if it may start by itself: it reads no file of a visitor."""
 
     @property
-    def first(self) -> Optional["Startable"]:
-        """The same with its first repeats alone; None if it has too few repeats for a part of them to pay."""
+    def first_part(self) -> Optional["Startable"]:
+        """A run of the same settings with only the first few repeats, which shows curves sooner.
+
+        None if all repeats are to run at once.
+        """
 
     @property
     def has_few_repeats(self) -> bool:
@@ -82,7 +85,7 @@ def matches_job(ready: Startable | None, job: Job | None) -> bool:
     """Return true if a job runs these settings, with all repeats or only the first ones."""
     if ready is None or job is None:
         return False
-    return ready.is_task_of(job) or (ready.first is not None and ready.first.is_task_of(job))
+    return ready.is_task_of(job) or (ready.first_part is not None and ready.first_part.is_task_of(job))
 
 
 def job_state(ready: Startable | None, newest: Job | None, pictured: Job | None) -> State:
@@ -115,7 +118,7 @@ def next_run(ready: Startable, newest: Job | None, others_wait: bool) -> Startab
     if not ready.public or ready.too_much:
         return None
     if newest is None or not matches_job(ready, newest):
-        return ready.first or ready
+        return ready.first_part or ready
     are_first_done = newest.state == "done" and not ready.is_task_of(newest)  # it matches, so it had the first ones
     is_short_enough = newest.computing * ready.work_ratio < FOLLOW_SECONDS
     return ready if are_first_done and not others_wait and is_short_enough else None
@@ -180,8 +183,8 @@ class StartableExperiment(Startable):
         return results.describe_releases(runs, self.experiment.budget)
 
     @cached_property
-    def first(self) -> "StartableExperiment | None":
-        """The same with its first repeats alone; None if it has few.
+    def first_part(self) -> "StartableExperiment | None":
+        """The same experiment with only its first FIRST_REPEATS repeats; None if it has few.
 
         It is also None on a file, where no run is a part of another: each has noise of its own.
         """

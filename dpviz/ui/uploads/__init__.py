@@ -4,4 +4,3 @@ from dpviz import resources
 
 texts = resources.Texts(__package__)
 TABLES = resources.data(__package__, "tables.toml")  # the texts of tables
-WIDGETS = resources.data(__package__, "widgets.toml")  # those of other controls

@@ -26,7 +26,7 @@ from dpviz.specification import Specification
 from dpviz.ui import explain, visitors
 from dpviz.ui.controls import WHOLE, draw_errors
 from dpviz.ui.markdown import escape_name, escape_sentence
-from dpviz.ui.uploads import WIDGETS, how, texts
+from dpviz.ui.uploads import how, texts
 
 # Names of the controls that a new file resets.
 CHOICES = (
@@ -100,9 +100,9 @@ class File:
         return self.name, self.all_names, len(self.frame)
 
     def widget_options(self, name: str) -> dict[str, Any]:
-        """Return Streamlit's options of the control `name` of the panel: its texts, its key, and that its value is
-        kept while it is not drawn."""
-        return {"key": f"{self.page}_upload_{name}", "persist_state": "session", **WIDGETS.get(name, {})}
+        """Return Streamlit's options of the control `name` of the panel: its key, and that its value is kept while it
+        is not drawn."""
+        return {"key": f"{self.page}_upload_{name}", "persist_state": "session"}
 
     def make_once(self, choice: Hashable, make: Callable[[str], Result]) -> Result:
         """Return `make(identity)`, the data set of a choice of the panel; call `make` only if the choice has changed.
@@ -204,14 +204,30 @@ def choose_people(upload: File, used: Collection[str] = ()) -> People:
     if st.session_state.get(key) not in names:  # the chosen column has become the target
         st.session_state.pop(key, None)
     left, right = st.columns(2)
-    person = left.selectbox(options=names, index=None, **upload.widget_options("person"))
+    person = left.selectbox(
+        "Column that names the person",
+        names,
+        index=None,
+        placeholder="None: every row is another person",
+        help="If people have several rows: the budget is then that of a person, and all rows of a person are protected "
+        "together.",
+        **upload.widget_options("person"),
+    )
     protected: dict[Hashable, str | None] = st.session_state.setdefault(PROTECTED, {})
     has_releases = any(st.session_state.get(name, {}).get(upload.known_as) for name in RELEASES)
     if not has_releases:  # until the first release, the visitor may still choose another column
         protected[upload.known_as] = person
     if person is None:  # what protected all rows of a person protects each row, at the same cost
         return People()
-    rows = right.number_input(**upload.widget_options("rows_per_person"))
+    rows = right.number_input(
+        "Rows of a person kept",
+        min_value=1,
+        max_value=1000,
+        value=1,
+        help="At most, chosen as if at random, whatever they say. The noise grows with this number as fast as the rows "
+        "can: 1 has the least noise, and uses the fewest rows.",
+        **upload.widget_options("rows_per_person"),
+    )
     st.caption(texts.PEOPLE)
     # Only the column counts: what earlier releases cost a person does not depend on the present number of rows.
     if protected.get(upload.known_as) != person:

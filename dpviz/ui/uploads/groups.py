@@ -91,7 +91,14 @@ def declare(file: GroupedFile, group: str, people: People) -> Shares:
     """
     st.markdown(texts.SHARES)
     source = st.segmented_control(
-        options=list(SOURCES), default=DECLARED, format_func=SOURCES.__getitem__, **file.widget_options("shares")
+        "Shares",
+        list(SOURCES),
+        default=DECLARED,
+        format_func=SOURCES.__getitem__,
+        required=True,
+        help="The game divides a group's losses by its share. The share that the file has may not be used as it is: it "
+        "depends on the rows.",
+        **file.widget_options("shares"),
     )
     rows = _edit(file, group, source)
     rest = texts.REST if source == DECLARED else "."  # the end of the sentence below
@@ -166,7 +173,11 @@ def _declared_shares(rows: Sequence[tuple[str, float]]) -> Shares:
         title = f"Group {quote_name(missing[0])} needs a share"
         if len(missing) > 1:
             title = f"{len(missing)} groups need a share"
-        raise MissingInput(texts.WHAT_TO_DO, title=title)
+        raise MissingInput(
+            "Declare what you know of it from elsewhere, buy the shares with a part of the budget, or propose them "
+            "from the data (not private).",
+            title=title,
+        )
     for name, share in rows:
         if not MIN_SHARE <= share <= 1:
             raise UserError(
@@ -184,9 +195,24 @@ def _buy(file: GroupedFile, group: str, names: list[str], people: People) -> Sha
     The plan of a run pays for all releases of this file. Raises UserError while these groups have no released shares.
     """
     left, right = st.columns(2)
-    epsilon: float = left.number_input(value=grouped.COST, **file.widget_options("shares_cost"))
+    epsilon: float = left.number_input(
+        "Cost of the shares, ε",
+        min_value=0.001,
+        max_value=10.0,
+        value=grouped.COST,
+        format="%.3g",
+        help="Pure ε of one release of the numbers of rows in all groups, with Laplace noise of scale 2/ε.",
+        **file.widget_options("shares_cost"),
+    )
     smallest: float = right.number_input(
-        min_value=MIN_SHARE, value=grouped.SMALLEST, **file.widget_options("shares_smallest")
+        "No share below",
+        min_value=MIN_SHARE,
+        max_value=0.2,
+        value=grouped.SMALLEST,
+        format="%.3g",
+        help="A row of a group with share p weighs 1/p, and the noise grows with it. A group that is rarer than this "
+        "counts less than its mean loss says.",
+        **file.widget_options("shares_smallest"),
     )
     groups = names if OTHER in names else [*names, OTHER]
     if len(groups) > MAX_GROUPS:
@@ -306,8 +332,13 @@ def _choose_losses(upload: GroupedFile) -> Prepared[GroupedUpload]:
     # One range of all, as separate ones would put the losses of the strategies on different scales.
     st.markdown("**Declared range of all losses.** Values outside are clipped to it, so that the guarantee holds.")
     left, right = st.columns(2)
-    low: float = left.number_input(**upload.widget_options("lowest"))
-    high: float = right.number_input(**upload.widget_options("highest"))
+    help = "Declare what you know, not what you see."
+    low: float = left.number_input(
+        "Lowest loss", value=0.0, format="%.10g", help=help, **upload.widget_options("lowest")
+    )
+    high: float = right.number_input(
+        "Highest loss", value=1.0, format="%.10g", help=help, **upload.widget_options("highest")
+    )
     file.fill_button(upload, _fill_losses, (upload, list(losses)), "Smallest and largest loss, rounded outwards.")
     file.mark_from_data(upload, {_RANGE: file.range_parts(low, high)}, nouns={"bounds": "range"})
     if not low < high:
@@ -363,7 +394,8 @@ def _choose_group(upload: GroupedFile, target: str | None) -> str:
         st.session_state.pop(key, None)
     likely = likely_group(upload.columns, target)
     index = None if likely is None else names.index(likely)
-    group = st.selectbox(options=names, index=index, **upload.widget_options("group"))
+    help = "Says to which group a row belongs."
+    group = st.selectbox("Group column", names, index=index, help=help, **upload.widget_options("group"))
     if group is None:
         upload.missing_parts.append("the group column")
         raise MissingInput(f"It should name at most {MAX_GROUPS} groups.", title="No group column is chosen")

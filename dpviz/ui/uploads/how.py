@@ -15,7 +15,7 @@ from dpviz.datasets import Detected, Reading
 from dpviz.errors import UserError
 from dpviz.exports.spreadsheets import safe_cell
 from dpviz.ui.markdown import column_configs, editor_height, escape_name
-from dpviz.ui.uploads import TABLES, WIDGETS, texts
+from dpviz.ui.uploads import TABLES, texts
 
 NAMES = ("separator", "decimal", "header", "missing", "rows", "above")  # of the controls that a new file resets
 CONFIRM = "Read it like this"
@@ -73,20 +73,46 @@ def propose(
 def _controls(page: str, reading: Reading, options: dict[str, Any]) -> None:
     """Draw the controls of the settings of `reading`, in two columns. options : further arguments of each control."""
     left, right = st.columns(2)
-    choices: tuple[tuple[DeltaGenerator, str, dict[Any, str]], ...] = (
-        (left, "separator", _SEPARATORS),
-        (right, "decimal", _DECIMALS),
-        (left, "header", _HEADERS),
-        (left, "rows", _ROWS),
+
+    def draw_choice(
+        column: DeltaGenerator, name: str, label: str, choices: dict[Any, str], help: str | None = None
+    ) -> None:
+        values = list(choices)
+        column.selectbox(
+            label,
+            values,
+            index=values.index(getattr(reading, name)),
+            format_func=choices.__getitem__,
+            key=f"{page}_upload_{name}",
+            help=help,
+            **options,
+        )
+
+    draw_choice(left, "separator", "Separator of cells", _SEPARATORS)
+    help = "It decides where a number could be read in two ways. 1.234,50 and 1,234.50 are read as they are."
+    draw_choice(right, "decimal", "Decimal mark", _DECIMALS, help)
+    draw_choice(left, "header", "The first row", _HEADERS)
+    help = (
+        "If a quote is opened that is not closed, a line is a row all the same; where that cannot be told from a "
+        "record of several lines, the file is refused. “Every line” refuses nothing."
     )
-    for column, name, labels in choices:
-        values = list(labels)
-        index = values.index(getattr(reading, name))
-        arguments = {"key": f"{page}_upload_{name}", **WIDGETS[name], **options}
-        column.selectbox(options=values, index=index, format_func=labels.__getitem__, **arguments)
-    right.text_input(value=", ".join(reading.missing), key=f"{page}_upload_missing", **WIDGETS["missing"], **options)
-    help = texts.ABOVE_HELP.format(below=reading.below or 0)  # lines left out at the end of the file
-    right.number_input(value=reading.above, key=f"{page}_upload_above", help=help, **WIDGETS["above"], **options)
+    draw_choice(left, "rows", "A row is", _ROWS, help)
+    right.text_input(
+        "Missing values",
+        ", ".join(reading.missing),
+        key=f"{page}_upload_missing",
+        help="Texts, separated by commas, that stand where a value is missing. Empty cells always do.",
+        **options,
+    )
+    right.number_input(
+        "Lines above the table",
+        min_value=0,
+        max_value=1000,
+        value=reading.above,
+        key=f"{page}_upload_above",
+        help=texts.ABOVE_HELP.format(below=reading.below or 0),  # lines left out at the end of the file
+        **options,
+    )
 
 
 def _columns(page: str, detected: Detected, editor: Callable[..., pd.DataFrame]) -> None:

@@ -75,7 +75,14 @@ def choose(upload: File, constant: bool = False, with_users: bool = False) -> da
     user: str | None = None
     if with_users:
         names = [column.name for column in upload.columns]
-        user = st.selectbox(options=names, index=None, **upload.widget_options("user"))
+        user = st.selectbox(
+            "Column that names the user",
+            names,
+            index=None,
+            placeholder="None: every row is another user",
+            help="All rows of a user are protected together. Leave it empty if nobody has more than one row.",
+            **upload.widget_options("user"),
+        )
     target, positive = choose_target(upload, kinds=tuple(TARGETS))
     people = file.People() if with_users else file.choose_people(upload, (target,))
     used = {target, user, people.person}
@@ -113,7 +120,13 @@ def choose(upload: File, constant: bool = False, with_users: bool = False) -> da
 
 def choose_constant(upload: File) -> bool:
     """Draw the switch that adds a constant column, which is on at first; return its value."""
-    return st.toggle(**upload.widget_options("constant"))
+    return st.toggle(
+        "Add a constant column",
+        value=True,
+        help="A feature that is 1 in every row. Without it a model is undecided where all features are in the middle "
+        "of their ranges, however few rows have the positive class. It is clipped and needs noise like any other.",
+        **upload.widget_options("constant"),
+    )
 
 
 def choose_dropping(upload: File, labels: Sequence[str], features: Sequence[str]) -> bool:
@@ -126,7 +139,12 @@ def choose_dropping(upload: File, labels: Sequence[str], features: Sequence[str]
     if not missing:
         return False
     rows = "row" if missing == 1 else f"{missing:,} rows"
-    drop = st.toggle(f"Drop the {rows} with missing values", **upload.widget_options("drop"))
+    drop = st.toggle(
+        f"Drop the {rows} with missing values",
+        help="Otherwise a cell without a finite number takes the middle of its declared range, and a missing target "
+        "counts as the negative class.",
+        **upload.widget_options("drop"),
+    )
     if drop:
         st.caption(texts.DROPPED)
     return drop
@@ -154,7 +172,8 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
     names = [column.name for column in upload.columns]
     left, right = st.columns(2)
     target = left.selectbox(
-        options=names,
+        "Target column",
+        names,
         index=names.index(likely_column),
         **upload.widget_options("target"),
         on_change=lambda: st.session_state.pop(f"{upload.page}_upload_positive", None),  # a class of the old column
@@ -163,7 +182,13 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
     kind = kinds[0]
     if len(kinds) > 1:
         kind = left.segmented_control(
-            options=kinds, default=kind, format_func=TARGETS.__getitem__, **upload.widget_options("kind")
+            "The target is",
+            kinds,
+            default=kind,
+            format_func=TARGETS.__getitem__,
+            required=True,
+            help="A number needs a loss that predicts numbers; two classes go with any loss.",
+            **upload.widget_options("kind"),
         )
     if kind == NUMBER:
         right.caption("Declare its range below, with those of the features.")
@@ -177,7 +202,14 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
     listed = upload.compute_once(("classes", target), lambda: datasets.target_classes(upload.frame[target]))
     usual = datasets.usual_positive(upload.column(target))  # "1" or "yes", by the declared kind
     index = listed.index(usual) if usual in listed else None
-    positive = right.selectbox(options=listed, index=index, **upload.widget_options("positive"))
+    positive = right.selectbox(
+        "Positive class",
+        listed,
+        index=index,
+        accept_new_options=True,
+        help="Counts as yes, every other class as no. Type one that is not in the list.",
+        **upload.widget_options("positive"),
+    )
     right.caption(texts.CLASSES_SHOWN)
     if not positive:
         upload.missing_parts.append("the positive class")
@@ -237,7 +269,13 @@ def _choose_categories(upload: File, used: Collection[str | None]) -> list[str]:
     key = f"{upload.page}_upload_lists"
     if key in st.session_state:  # one of them may have become the target or a feature
         st.session_state[key] = [name for name in st.session_state[key] if name in names]
-    return st.multiselect(options=names, **upload.widget_options("lists"))
+    return st.multiselect(
+        "Columns of categories",
+        names,
+        help="Text, or numbers cut into ranges. Every category that you declare becomes a feature that is 0 or 1; a "
+        "column adds 1 to the norm of a row, however many it has.",
+        **upload.widget_options("lists"),
+    )
 
 
 def declare_ranges(upload: File, features: Sequence[str], with_target: bool = False) -> dict[str, tuple[float, float]]:
