@@ -275,12 +275,14 @@ def _show_chart(
         reads = "it reads the raw data, which are public here" if public else "some of it reads your raw data"
         privacy = f"**Not private**: {reads}."
     elif privacies:
-        privacy = f"{explain.only_if(weakest)}: {escape_name(rests_on)}." if rests_on else texts.PRIVATE
+        privacy = "Private, each repeat of each method at its own budget."
+        if rests_on:
+            privacy = f"{explain.only_if(weakest)}: {escape_name(rests_on)}."
         _, run_count = comparison.count_private(sides)
         if run_count > 1:
-            privacy += f" {texts.COMPOSE}"
+            privacy += " Publishing all of them would compose."
         if "not private" in privacies:
-            privacy += f" {texts.SOME_READ}"
+            privacy += " Some curves are **not private**: they read the raw data."
     chart = Chart(
         figure,
         title,
