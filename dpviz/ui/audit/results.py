@@ -351,7 +351,8 @@ def ask_threshold(panel: Panel, auditing: Auditing, progress: Progress) -> None:
     has_practised = len(progress.present) >= progress.tuning
     edges = _practice_bins(progress)
     far = float(f"{np.abs(edges).max():.1g}") * 2  # a round number beyond all bins
-    control = Control("threshold", "Your threshold", texts.THRESHOLD_HELP, 0.0, float, -far, far)
+    help = "You say D for every run that scores at least as much."
+    control = Control("threshold", "Your threshold", help, 0.0, float, -far, far)
     threshold = panel.number(control, "threshold")
     is_usable = has_practised and threshold is not None and not panel.mistakes
     st.button(
@@ -442,7 +443,7 @@ def compare_thresholds(panel: Panel, auditing: Auditing, progress: Progress, thr
         "Another round",
         key=panel.key("again"),
         icon=":material/replay:",
-        help=texts.AGAIN_HELP,
+        help="The next seed: fresh noise, and runs that nobody has seen.",
         on_click=lambda: panel.set_values({"seed": auditing.seed + 1}),
     ):
         st.rerun()  # the seed's control is outside this part, which is drawn alone
