@@ -21,6 +21,7 @@ from dpviz.plots.elements.chart import SETTINGS_ONLY as SETTINGS_ONLY
 from dpviz.problems.base import ProblemSpecification
 from dpviz.ui.markdown import escape_sentence
 
+NOT_GAUSSIAN = "This is about Gaussian noise, which never gives pure ε. Choose another guarantee."
 REFERENCES = "Methods without privacy release nothing: **no value of theirs is private**."
 
 

@@ -13,6 +13,7 @@ from dpviz.families.bayesian_optimization import Gibo, Placing, presets, texts
 from dpviz.privacy.budgets import GaussianDP, PureDP
 from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales
 from dpviz.ui.bayesian_optimization import page as tuning_page
+from dpviz.ui.explain import NOT_GAUSSIAN
 from tests.confirming import confirmed
 from tests.pages.reading import Load, charts, choose, drawn, lines, link, metrics, pictured, pictures, run, table, text
 from tests.pages.test_mirror_uploads import people
@@ -114,7 +115,7 @@ def test_closer_looks_at_steps_users_and_other_ways(load: Load) -> None:
     assert "63 times the noise" in text(app) and "about 1" in text(app)
     pure = load(PAGE, tuning_currency=PureDP.name)
     pure.session_state["tuning_tabs"] = "Steps and users"
-    assert texts.NOT_GAUSSIAN in text(pure.run()) and not pure.exception
+    assert NOT_GAUSSIAN in text(pure.run()) and not pure.exception
 
 
 @pytest.mark.parametrize(("rows", "declared", "looks"), [(50, 1e-4, True), (50, 8e-3, False), (2000, 1e-5, False)])

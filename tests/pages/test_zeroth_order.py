@@ -11,6 +11,7 @@ from dpviz.datasets import UploadedTable
 from dpviz.families.zeroth_order import presets, texts
 from dpviz.privacy.budgets import PureDP
 from dpviz.problems.values.black_box import CappedRegression, ReluNetwork
+from dpviz.ui.explain import NOT_GAUSSIAN
 from dpviz.ui.zeroth_order import page
 from tests.confirming import confirmed
 from tests.pages.reading import (
@@ -138,7 +139,7 @@ def test_pure_epsilon_leaves_the_looks_at_gaussian_noise_empty(load: Load) -> No
         app.session_state["zeroth_tabs"] = tab
         app.run()
         assert not app.exception
-    assert texts.NOT_GAUSSIAN in text(app)
+    assert NOT_GAUSSIAN in text(app)
     assert "The noise of all steps is one Gaussian" not in text(app)
     assert "Laplace noise, which DP-ZO offers, is ε-DP" in text(app) and "of one epoch, and in no other" not in text(
         app

@@ -36,6 +36,10 @@ NO_CATEGORIES: Mapping[str, parsing.Declared] = MappingProxyType({})
 MAX_ROWS_OF_A_PERSON = 1000
 _LISTED = 8  # columns that a sentence lists
 Missing = Literal["fill", "drop"]
+MISSING: dict[str, str] = {  # what pages say of each
+    "fill": "A missing value counts as the middle of its range.",
+    "drop": "Rows with missing values were dropped: n depends on the data, **not private**.",
+}
 Name = Annotated[str, Field(min_length=1, max_length=limits.MAX_NAME)]
 Cost = Annotated[float, Field(gt=0, le=50)]  # the ε of one release
 # A mark says that a declaration, such as a range, was not known beforehand, but read from the rows of the upload: no

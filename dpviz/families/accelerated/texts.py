@@ -6,6 +6,7 @@ Texts without numbers are in texts.toml; `phrase` fills the values in braces int
 from collections.abc import Sequence
 
 from dpviz import resources
+from dpviz.datasets.uploads.upload import MISSING
 from dpviz.families.accelerated.planning import UNDERESTIMATE
 from dpviz.numbers import short
 
@@ -72,7 +73,7 @@ def constants(source: str | None, missing: str = "", curvature: float = 1 / 4, a
     sizes = "d counts" if missing == "drop" else "n and d count"  # n depends on which rows are dropped
     sentences = [f"Ranges, categories and the clip C are enforced, whatever the data are; {sizes} as known."]
     if missing:
-        sentences.append(phrase(f"missing_{missing}"))
+        sentences.append(MISSING[missing])
     quarter = "/4" if curvature < 1 else ""  # the curvature is 1/4 of the logistic loss, else 1
     sentences.append(phrase(f"smoothness_{source or 'known'}", quarter=quarter))
     if source is not None:

@@ -1,12 +1,15 @@
 """Texts of the family's page that depend on numbers; `texts.toml` has the fixed ones."""
 
 from dpviz import resources
+from dpviz.datasets.uploads import upload
 from dpviz.numbers import short
 
 TEXTS = resources.data(__package__, "texts.toml")
 __getattr__ = resources.Texts(__package__).__getattr__
-phrase = resources.phrases(__package__)
 WORDS: dict[str, str] = TEXTS["WORDS"]  # descriptions of the methods, by label
+MISSING = upload.MISSING | {
+    "drop": "Rows with missing values were dropped: the number of users depends on the data, **not private**."
+}
 TRAININGS_BY_LEVEL = (
     "The first step's batch is known exactly, later ones are taken as 60 % of it or less: they reuse points. No "
     "training costs privacy."
@@ -16,7 +19,11 @@ TRAININGS_BY_LEVEL = (
 def constants(missing: str = "") -> str:
     """Return sentences on the constants that are declared, and on missing values. missing : their treatment in an
     upload, "fill" or "drop"; empty if the data are no upload."""
-    return f"{phrase('constants')} {phrase(f'missing_{missing}')}" if missing else phrase("constants")
+    declared = (
+        "Box, clip, kernel, its length-scale and noise, the loss cap M and the time of a training are declared. Clips "
+        "hold for any data. Features are scaled by what the training rows say, never by the users'."
+    )
+    return f"{declared} {MISSING[missing]}" if missing else declared
 
 
 def beaten(label: str, better: bool, chance: bool) -> str:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpviz import resources
+from dpviz.datasets.uploads.upload import MISSING
 from dpviz.families.mirror_descent.advice import MIN_MEDIAN, Expectation
 from dpviz.families.mirror_descent.methods.algorithms import CONFIDENCE
 from dpviz.numbers import short, short_up
@@ -82,7 +83,7 @@ def constants(
     if "shares" in keys:
         sentences.append("Wrong shares reweight the groups and never break privacy.")
     if missing:
-        sentences.append(phrase(f"missing_{missing}"))
+        sentences.append(MISSING[missing])
     return " ".join(sentences)
 
 

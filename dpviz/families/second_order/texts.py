@@ -1,8 +1,8 @@
 """Sentences of the family's page: names of methods, assumptions, and differences between tool and paper.
 
-Texts without numbers are in texts.toml; `phrase` fills the values in braces into one of its phrases. Symbols: α and ε_H
-are the targets of the gradient's norm and of the curvature, G is an upper bound on the curvature of the objective f, M
-the Lipschitz constant of its Hessian, Γ a bound on how far f can fall, W the waiting time at a flat place.
+Texts without numbers are in texts.toml. Symbols: α and ε_H are the targets of the gradient's norm and of the curvature,
+G is an upper bound on the curvature of the objective f, M the Lipschitz constant of its Hessian, Γ a bound on how far f
+can fall, W the waiting time at a flat place.
 """
 
 import math
@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from dpviz import resources
+from dpviz.datasets.uploads import upload
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import advice, theory
 from dpviz.numbers import short, short_up
@@ -18,11 +19,14 @@ from dpviz.problems.nonconvex import nonconvex, nonconvex_risk
 
 TEXTS = resources.data(__package__, "texts.toml")
 __getattr__ = resources.Texts(__package__).__getattr__
-phrase = resources.phrases(__package__)
 TABLES: dict[str, str] = TEXTS["TABLES"] | {"published": f"{TEXTS['SIMULATION']} {TEXTS['TABLES']['published']}"}
 WORDS: dict[str, str] = TEXTS["WORDS"]
 COLUMNS: dict[str, dict[str, str]] = TEXTS["COLUMNS"]  # of tables: what the columns mean
 TESTS: dict[str, str] = TEXTS["TESTS"]
+MISSING = upload.MISSING | {
+    "classes": "A missing value counts as the centre of its column. Rows of other classes were left out: n depends on "
+    "the data, **not private**."
+}
 
 
 def batches(m: int, n: int) -> str:
@@ -77,7 +81,7 @@ def constants(problem: nonconvex.NonconvexModel, missing: str = "") -> str:
     if problem.hessian_bound == "spectral":
         sentences.append("The sensitivity of the Hessian is the published one, larger than what follows from the loss.")
     if missing:
-        sentences.append(phrase(f"missing_{missing}"))
+        sentences.append(MISSING[missing])
     return " ".join(sentences)
 
 

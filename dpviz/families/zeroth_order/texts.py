@@ -4,6 +4,7 @@ Texts without numbers are in texts.toml; `phrase` fills the values in braces int
 """
 
 from dpviz import resources
+from dpviz.datasets.uploads.upload import MISSING
 from dpviz.numbers import short, short_up
 
 TEXTS = resources.data(__package__, "texts.toml")
@@ -30,7 +31,7 @@ def constants(exact: bool, missing: str = "", guessed: bool = False) -> str:
     if guessed:
         sentences.append(GUESS)
     if missing:
-        sentences.append(phrase(f"missing_{missing}"))
+        sentences.append(MISSING[missing])
     return " ".join(sentences)
 
 

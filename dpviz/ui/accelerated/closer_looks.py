@@ -19,7 +19,7 @@ from dpviz.ui.experiment.plan import PlanView
 BENCH_CONVEXITY = Control(
     "bench_convexity",
     "Strong convexity",
-    texts.BENCH_HELP,
+    "The smaller eigenvalue of the two-dimensional quadratic; the larger one is L = 1.",
     default=0.5,
     type=float,
     low=0.01,

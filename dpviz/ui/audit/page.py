@@ -60,13 +60,14 @@ def controls(panel: Panel) -> Choices:
     cases = families.audits()  # by family; of each method, the worst known case comes first
     titles = {BROKEN: "Broken on purpose"}
     titles |= {family.name: family.title for family in pages.FAMILIES if family.name in cases}
-    family = panel.choice("family", "Family", titles, next(iter(titles)), texts.FAMILY_HELP)
+    family = panel.choice("family", "Family", titles, next(iter(titles)), "Methods of this tool, or known mistakes.")
     rest: dict[str, Any] = {}
     budgets: tuple[Budget, ...]
     if family == BROKEN:
         mistakes = {mistake.name: mistake for mistake in families.broken()}
         mistake_titles = {name: mistake.title for name, mistake in mistakes.items()}
-        name = panel.choice("mistake", "Mistake", mistake_titles, next(iter(mistake_titles)), texts.MISTAKE_HELP)
+        help = "Each is caught: by the attack on the claim, or by the tests of the implementation."
+        name = panel.choice("mistake", "Mistake", mistake_titles, next(iter(mistake_titles)), help)
         rest = panel.draw_controls(Auditing, ["mended"])
         budgets, runs, prefix = (mistakes[name].budget,), mistakes[name].runs, f"{family}_{name}"
     else:
@@ -74,14 +75,15 @@ def controls(panel: Panel) -> Choices:
         for case in cases[family]:
             first_cases.setdefault(case.title, case)
         methods = {case.name: title for title, case in first_cases.items()}  # by the name of the first case
-        method = panel.choice(f"method_{family}", "Method", methods, next(iter(methods)), texts.METHOD_HELP)
+        help = "The code that the method's own page runs, on data sets made for the attack."
+        method = panel.choice(f"method_{family}", "Method", methods, next(iter(methods)), help)
         title = methods[method]
         first_case, prefix = first_cases[title], f"{family}_{method}"
         budgets, runs = first_case.budgets, first_case.runs
         canaries = {case.name: case.canary_name for case in cases[family] if case.title == title}
         name = method
         if len(canaries) > 1:
-            help = texts.CANARY_HELP.format(canary=TERMS["canary"].sentence)
+            help = f"{TERMS['canary'].sentence} Another one changes neither the method nor its claim."
             name = panel.choice(f"{prefix}_canary", "Canary", canaries, name, help)
     st.subheader("Claim and attack", anchor=False)
     budget = _budget(panel, prefix, budgets)
@@ -103,7 +105,8 @@ def _budget(panel: Panel, prefix: str, defaults: tuple[Budget, ...]) -> Settings
     currency = next(name for name, cls in currencies.items() if cls is type(defaults[0]))
     if len(currencies) > 1:
         names = {name: cls.name for name, cls in currencies.items()}
-        currency = panel.choice(f"{prefix}_currency", "Guarantee", names, currency, texts.CURRENCY_HELP)
+        help = "In which currency the method states what it keeps to."
+        currency = panel.choice(f"{prefix}_currency", "Guarantee", names, currency, help)
     cls = currencies[currency]
     default = default_by_class[cls]
     amount, *others = [replace(control, default=getattr(default, control.name)) for control in cls.controls()]
@@ -181,7 +184,8 @@ def show() -> None:
     tools = st.container(key=panel.key("tools"), horizontal=True, vertical_alignment="center")
     with st.sidebar:
         choices = controls(panel)
-        guesses_first = panel.switch("guess", "Your own guess first", default=False, help=texts.GUESS_HELP)
+        help = "Hides what the attack finds until you have placed a threshold."
+        guesses_first = panel.switch("guess", "Your own guess first", default=False, help=help)
     _Screen(panel, choices, guesses_first, tools).show()
     with tools:
         glossary.mark_terms(panel.key("words"))
@@ -387,7 +391,8 @@ def _single_run(panel: Panel) -> None:
     with middle:
         one_seed = panel.number(replace(seed, label="Seed of the single run"), "one_seed")
     with right:
-        is_broken = panel.switch("one_broken", "Noise too small by √2", default=False, help=texts.ONE_BROKEN)
+        help = "The standard deviation of Laplace noise is taken for its scale."
+        is_broken = panel.switch("one_broken", "Noise too small by √2", default=False, help=help)
     if panel.mistakes or claim is None or one_seed is None:
         return
     outcome = _audit_once(float(claim), int(one_seed), is_broken)

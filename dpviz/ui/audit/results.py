@@ -184,7 +184,7 @@ BINS = 40  # of a histogram of scores
 
 def show(panel: Panel, name: str, chart: Chart) -> None:
     """Draw a chart, whose caption says also that its data are public. name : part of its key."""
-    charts.show(replace(chart, caption=f"{chart.caption} {texts.PUBLIC}"), panel.key(f"chart_{name}"))
+    charts.show(replace(chart, caption=f"{chart.caption} The data are made up."), panel.key(f"chart_{name}"))
 
 
 def all_charts(auditing: Auditing, progress: Progress, guess: float | None) -> dict[str, Chart]:
@@ -198,7 +198,8 @@ def all_charts(auditing: Auditing, progress: Progress, guess: float | None) -> d
             bound_figure(auditing, progress),
             f"The bound on {auditing.audit.claim.symbol} rises",
             "What is proven at each announced look, and the claim",
-            texts.LOOKS,
+            "At each look, with the attacker's threshold. Dotted: what the measured rates say; the band is what they "
+            "leave open, at all looks together with 95 % confidence. Solid: what is proven.",
         )
     are_practice = len(progress.present) <= progress.tuning
     return charts_so_far | {"scores": scores_chart(auditing, progress, guess, practice=are_practice)}
@@ -223,7 +224,14 @@ def rates_chart(auditing: Auditing, progress: Progress, guess: float | None) -> 
     planned_rates = claimed_rates if auditing.mistake else 1 - tradeoffs.tradeoff(auditing.audit.plan.events, RATES)
     true_rates, low, high = rates(present, absent, RATES)  # with the ends of their confidence band
     figure = audit_figures.roc(true_rates, low, high, claimed_rates, planned_rates, marks)
-    return Chart(figure, "What the attacker achieves", texts.RATES_ALT, texts.RATES)
+    return Chart(
+        figure,
+        "What the attacker achieves",
+        "True against false positive rate of the attack at every threshold, and the most that the claim allows",
+        "Every point is a threshold: how often D is recognised, against how often D' is taken for it. Band: both rates "
+        "at one threshold by itself, each with 95 % confidence. Of so many, one may be all in the shaded area by "
+        "chance: the verdict is on the attacker's threshold alone, which was fixed beforehand.",
+    )
 
 
 def scores_chart(auditing: Auditing, progress: Progress, guess: float | None, *, practice: bool) -> Chart:
@@ -243,13 +251,16 @@ def scores_chart(auditing: Auditing, progress: Progress, guess: float | None, *,
         name: np.histogram(np.clip(scores, edges[0], edges[-1]), edges)[0] / len(scores)
         for name, scores in zip(WORLDS, (present, absent), strict=True)
     }
-    # A case without a score of its own is scored by the likelihood ratio.
-    meaning = texts.RATIO if auditing.audit.case.score is None else texts.OWN
+    meaning = "what an attacker who knows the mistake computes from the releases of a run"
+    if auditing.audit.case.score is None:  # of its own: the likelihood ratio is the score
+        meaning = (
+            "logarithm of how much more likely the releases of a run are on D than on D', under the declared noise"
+        )
     return Chart(
         audit_figures.scores(edges, shares, thresholds),
         f"Scores of the {'practice runs' if practice else 'runs that count'}",
         f"How often each score was seen on D and on D', in {len(present):,} runs on each",
-        f"{meaning} What lies beyond is counted in the outermost bins.",
+        f"Score: {meaning}. What lies beyond is counted in the outermost bins.",
     )
 
 
@@ -340,7 +351,8 @@ def ask_threshold(panel: Panel, auditing: Auditing, progress: Progress) -> None:
     has_practised = len(progress.present) >= progress.tuning
     edges = _practice_bins(progress)
     far = float(f"{np.abs(edges).max():.1g}") * 2  # a round number beyond all bins
-    control = Control("threshold", "Your threshold", texts.THRESHOLD_HELP, 0.0, float, -far, far)
+    help = "You say D for every run that scores at least as much."
+    control = Control("threshold", "Your threshold", help, 0.0, float, -far, far)
     threshold = panel.number(control, "threshold")
     is_usable = has_practised and threshold is not None and not panel.mistakes
     st.button(
@@ -431,7 +443,7 @@ def compare_thresholds(panel: Panel, auditing: Auditing, progress: Progress, thr
         "Another round",
         key=panel.key("again"),
         icon=":material/replay:",
-        help=texts.AGAIN_HELP,
+        help="The next seed: fresh noise, and runs that nobody has seen.",
         on_click=lambda: panel.set_values({"seed": auditing.seed + 1}),
     ):
         st.rerun()  # the seed's control is outside this part, which is drawn alone

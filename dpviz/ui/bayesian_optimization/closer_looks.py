@@ -14,7 +14,7 @@ from dpviz.specification import Control
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel, input_error
 from dpviz.ui.experiment.plan import PlanView
-from dpviz.ui.explain import SETTINGS_ONLY
+from dpviz.ui.explain import NOT_GAUSSIAN, SETTINGS_ONLY
 from dpviz.ui.markdown import show_table
 
 # Controls for the constants of the loss that the bounds on steps assume: the fields of `Landscape`, in their order.
@@ -41,7 +41,7 @@ def _reasons(view: PlanView) -> None:
     """Draw the reason for the advised bias level, and a table of all levels."""
     forecast: Forecast = view.theory
     if forecast.advice is None or not forecast.selected:
-        st.info(texts.NOT_GAUSSIAN if forecast.advice is None else texts.NOT_SELECTED, icon=":material/block:")
+        st.info(NOT_GAUSSIAN if forecast.advice is None else texts.NOT_SELECTED, icon=":material/block:")
         return
     st.markdown(forecast.advice.why)
     rows = [
@@ -72,7 +72,7 @@ def _steps(panel: Panel, view: PlanView) -> None:
     further bounds."""
     forecast: Forecast = view.theory
     if forecast.mu is None or not forecast.selected:
-        st.info(texts.NOT_GAUSSIAN if forecast.mu is None else texts.NOT_SELECTED, icon=":material/block:")
+        st.info(NOT_GAUSSIAN if forecast.mu is None else texts.NOT_SELECTED, icon=":material/block:")
         return
     st.markdown(texts.ASSUMED)
     values = []
@@ -132,7 +132,7 @@ def _others(panel: Panel, view: PlanView, delta: float) -> None:
     many trainings a global search would need."""
     forecast: Forecast = view.theory
     if forecast.mu is None or not math.isfinite(forecast.mu):
-        st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
+        st.info(NOT_GAUSSIAN, icon=":material/block:")
         return
     left, right = st.columns(2, gap="medium")
     with left:

@@ -177,7 +177,8 @@ def show_required_budget(panel: Panel, means: NoisyMeans, target: float, delta: 
         name = panel.control(_method_control(), "method")
         cls = bounds()[name]
         names = {key: currency.name for key, currency in CURRENCIES.items()}
-        currency = panel.choice("error_currency", "Currency of the answer", names, "pure", texts.CURRENCY_HELP)
+        help = "In which currency the smallest budget is wanted."
+        currency = panel.choice("error_currency", "Currency of the answer", names, "pure", help)
         values = panel.draw_controls(cls, [control.name for control in _own_controls(cls)], prefix=f"{name}_")
     with right:
         panel.check()
@@ -198,7 +199,10 @@ def _show_smallest(bound: ErrorBound, target: float, currency: type[Budget], del
     floor_text = short_up(floor) if floor > 1e-12 else "about 0"  # of less the digits say nothing
     planner_view.metrics(
         {
-            "Smallest budget": (smallest, texts.SMALLEST_HELP),
+            "Smallest budget": (
+                smallest,
+                "Guarantees the error for every data set within the declared bounds, at the best number of steps.",
+            ),
             "Steps": (f"{required.best.iterations:,}", "The best number of steps for the bound."),
             "Error without privacy": (floor_text, "What remains of the bound under an infinite budget."),
         }

@@ -392,8 +392,9 @@ def _take_columns(panel: Panel, table: EditedTable) -> None:
             file.frame = file.frame[[]]  # forget the values before the page shows anything of the file
         left, right = st.columns(2)
         columns_by_name = columns_of(file)
+        help = "A name that is a number is not shown: without a header it would be a person's value."
         names = left.multiselect(
-            "Columns", [*columns_by_name], key=panel.key("columns"), max_selections=MAX_ROWS, help=texts.NUMBER_HELP
+            "Columns", [*columns_by_name], key=panel.key("columns"), max_selections=MAX_ROWS, help=help
         )
         kind = right.selectbox("Asked of each", [*KINDS], index=[*KINDS].index("Mean"), key=panel.key("columns_kind"))
         ending = ":" if kind == Histogram.title else ""  # the bins of a histogram follow it

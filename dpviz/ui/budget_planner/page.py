@@ -84,9 +84,8 @@ class _Planner(PageBody):
         """
         self.draw_leads()
         with st.container(key=self.panel.key("switches"), horizontal=True):
-            self.about = self.panel.choice(
-                "about", "What is released", ABOUT, "statistics", texts.ABOUT_HELP, on_change=self._open
-            )
+            help = "Counts, means and the like, each released once; or a model that is trained in T noisy steps."
+            self.about = self.panel.choice("about", "What is released", ABOUT, "statistics", help, on_change=self._open)
             self.question = self.panel.choice("question", "First picture", QUESTIONS, "error", texts.QUESTION_HELP)
             picture = self.panel.choice("attacker", "What an attacker can do", ATTACKER, "people", texts.ATTACKER_HELP)
         head, below, self.figures = st.container(), st.container(), []

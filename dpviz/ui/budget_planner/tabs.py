@@ -59,7 +59,8 @@ def split(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tupl
     """
     st.markdown(texts.SPLIT)
     table = _table(panel).rows(is_open=True)
-    rule = panel.choice("rule", "Shares", RULES, "optimal", texts.RULE_HELP)
+    help = "Least noise minimises the sum of weight × variance over all analyses."
+    rule = panel.choice("rule", "Shares", RULES, "optimal", help)
     analyses = [_analysis(row) for row in table]
     if not analyses:
         st.info("Add an analysis to the table.")
@@ -195,12 +196,15 @@ def show_noise(means: NoisyMeans, budget: Budget) -> Charts:
     """Draw the noise that the budget gives every mean, and a chart of it against the number of steps that share the
     budget; return the chart."""
     scale = means.noise_scale(budget)
-    help = texts.NOISE_HELP.format(batch=means.batch_size)
+    help = f"In every coordinate of the mean of m = {means.batch_size:,} rows, each clipped to norm C."
     planner_view.metrics(
         {
             f"Noise scale {symbol(means)} per step": (short_up(scale), help),
             "Signal to noise": (short_down(means.clip / scale), f"Largest mean C, divided by {symbol(means)}."),
-            "Rows for half the noise": (f"{means.rows_needed(budget, scale / 2):,}", texts.HALF_HELP),
+            "Rows for half the noise": (
+                f"{means.rows_needed(budget, scale / 2):,}",
+                "At the same budget, number of steps and share of rows per batch.",
+            ),
         }
     )
     if isinstance(budget, ApproximateDP) and means.noise == "gaussian" and budget.epsilon < 1:
@@ -414,7 +418,8 @@ def _count_people(panel: Panel, table: EditedTable) -> None:
         names = columns_of(file)
         person = st.selectbox("Column that names the person", [*names], index=None, key=panel.key("people_column"))
         if person is not None:
-            fill_button(file, _fill_people, (table, file, names[person]), texts.COUNTED_HELP)
+            help = "How many people have how many rows, in up to 20 groups."
+            fill_button(file, _fill_people, (table, file, names[person]), help)
 
 
 def _fill_people(table: EditedTable, file: File, person: str) -> None:

@@ -187,12 +187,14 @@ def _compare(panel: Panel, sides: Sequence[Side]) -> None:
     panel.hidden_heading("Side by side")
     labels = {SHARE: SHARE_TITLE, **comparison.metrics(sides)}
     with st.container(key=panel.key("leads"), horizontal=True, gap="medium", vertical_alignment="bottom"):
-        metric = panel.choice("metric", "What is shown", labels, SHARE, texts.WHAT_SHARE)
+        help = "Of each run its most telling number, divided by where it started: so runs of different kinds meet."
+        metric = panel.choice("metric", "What is shown", labels, SHARE, help)
         axes = comparison.axes(sides)
         default_axis, *_ = axes
-        axis = panel.choice("axis", "Along", axes, default_axis, texts.ALONG_HELP)
+        axis = panel.choice("axis", "Along", axes, default_axis, "What every run has, or what it has cost.")
         options = {BEST: "Best", EVERY: "All"}
-        all_methods = panel.choice("methods", "Methods", options, BEST, texts.METHODS_HELP) == EVERY
+        help = "Best: of each run the one with privacy that ends best. All: also those without privacy."
+        all_methods = panel.choice("methods", "Methods", options, BEST, help) == EVERY
         delta = panel.number(DELTA, "delta", slider=False)
     if panel.mistakes or delta is None:
         return
@@ -201,7 +203,8 @@ def _compare(panel: Panel, sides: Sequence[Side]) -> None:
         common = comparison.currencies(sides)  # those in which every run has a finite cost
         units = {name: UNITS[name].label for name in common} | {"at_delta": f"ε at δ = {short_up(delta)}"}
         default_unit, *_ = units
-        unit = panel.choice("currency", "Privacy is counted in", units, default_unit, texts.CURRENCY_HELP)
+        help = "A currency that all of these methods have."
+        unit = panel.choice("currency", "Privacy is counted in", units, default_unit, help)
         currency = next((name for name in common if name == unit), None)  # None if the unit is "at_delta"
     title = labels[metric]
     _show_chart(
@@ -224,7 +227,8 @@ def _show_best(sides: Sequence[Side], metric: str) -> None:
     has_other_problem = any(side.experiment.problem != best_side.experiment.problem for side in sides)
     problems = ", of different problems" if has_other_problem else ""
     label = f"{'Highest' if ranking.higher else 'Lowest'} in the end{problems}"
-    st.metric(label, short(best), help=texts.BEST_HELP, width="content")
+    help = "Median over the repeats of the best method with privacy of each run, at its last step."
+    st.metric(label, short(best), help=help, width="content")
     listed = "; ".join(f"{_with_guarantee(side)} {short(end)}" for side, _, end in others)
     rest = f" Then {listed}." if listed else ""
     # Leaves room for the badge.
@@ -275,12 +279,14 @@ def _show_chart(
         reads = "it reads the raw data, which are public here" if public else "some of it reads your raw data"
         privacy = f"**Not private**: {reads}."
     elif privacies:
-        privacy = f"{explain.only_if(weakest)}: {escape_name(rests_on)}." if rests_on else texts.PRIVATE
+        privacy = "Private, each repeat of each method at its own budget."
+        if rests_on:
+            privacy = f"{explain.only_if(weakest)}: {escape_name(rests_on)}."
         _, run_count = comparison.count_private(sides)
         if run_count > 1:
-            privacy += f" {texts.COMPOSE}"
+            privacy += " Publishing all of them would compose."
         if "not private" in privacies:
-            privacy += f" {texts.SOME_READ}"
+            privacy += " Some curves are **not private**: they read the raw data."
     chart = Chart(
         figure,
         title,

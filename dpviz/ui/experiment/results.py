@@ -170,7 +170,8 @@ def show_curves(panel: Panel, run: Run, trace: Trace, options: CurveOptions) -> 
             overlay = panel.choice("overlay", "Thin lines", titles, NO_OVERLAY, help)
         every_band = False
         if len(trace.arm_traces) > 2 and run.experiment.replicates > 1:
-            every_band = panel.switch("all_bands", "All bands", default=False, help=texts.ALL_BANDS)
+            help = "A panel for each method, with its 10-90 % band; the others in grey."
+            every_band = panel.switch("all_bands", "All bands", default=False, help=help)
     curve = partial(_curve, run, trace, axis=axis, options=options, every_band=every_band)
     charts_with_keys = [(curve(available[first], overlay=overlay), panel.key(f"chart_{first}"))]
     if second:

@@ -109,7 +109,8 @@ def declare(file: GroupedFile, group: str, people: People) -> Shares:
         key=f"{file.page}_upload_propose",
         on_click=_propose,
         args=(file, group, source == DECLARED),
-        help=texts.PROPOSED,
+        help="The most frequent groups of the column. Which ones occur, and how often, is something that no budget "
+        "accounts for.",
     )
     parts: dict[Mark, Collection[object]] = {("groups", group): {name for name, _ in rows}}
     if source == DECLARED:

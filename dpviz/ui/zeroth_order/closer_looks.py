@@ -18,7 +18,7 @@ from dpviz.specification import Control
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel, draw_errors, input_error
 from dpviz.ui.experiment.plan import PlanView
-from dpviz.ui.explain import SETTINGS_ONLY
+from dpviz.ui.explain import NOT_GAUSSIAN, SETTINGS_ONLY
 from dpviz.ui.markdown import show_table
 
 ACCURACY = Control(
@@ -41,7 +41,7 @@ def _reasons(view: PlanView) -> None:
     forecast: Forecast = view.theory
     advice = forecast.advice
     if advice is None:
-        st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
+        st.info(NOT_GAUSSIAN, icon=":material/block:")
         return
     st.markdown(advice.why)
     rows: list[dict[str, object]] = []  # nan is drawn as an empty cell
@@ -141,7 +141,7 @@ def _rows(panel: Panel, view: PlanView) -> None:
     costs nothing more."""
     forecast: Forecast = view.theory
     if forecast.mu is None:
-        st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
+        st.info(NOT_GAUSSIAN, icon=":material/block:")
         return
     left, _ = st.columns(2)
     with left:
@@ -159,7 +159,7 @@ def _readings(panel: Panel, view: PlanView, delta: float) -> None:
     """Draw the ε at δ of a run with μ-Gaussian DP: the exact one, and two others that are in use."""
     forecast: Forecast = view.theory
     if forecast.mu is None:
-        st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
+        st.info(NOT_GAUSSIAN, icon=":material/block:")
         return
     mu = forecast.mu * view.experiment.problem.rows_per_person  # a person with k rows has k times the μ of a row
     left, right = st.columns(2, gap="medium")
