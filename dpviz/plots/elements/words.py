@@ -98,8 +98,8 @@ def _lines(lines: Sequence[Drawing], y_title: str, x_title: str, bound: Bound, i
 def _crossing(one: Drawing, other: Drawing, x_title: str, is_log: bool) -> list[str]:
     """Return a sentence on where two lines cross last, in the range of x that both have; none if they do not.
 
-    Where they differ by less than 1 %, on a linear axis of the height of both, nobody sees which one is below: it may
-    be the rounding, or the points between.
+    Differences below 1 % do not count, of the values on a logarithmic axis, else of the height of both lines: nobody
+    sees them, and they may be rounding.
     """
     x = np.union1d(one["x"], other["x"])
     x = x[(x >= max(one["x"][0], other["x"][0])) & (x <= min(one["x"][-1], other["x"][-1]))]
@@ -107,7 +107,8 @@ def _crossing(one: Drawing, other: Drawing, x_title: str, is_log: bool) -> list[
     if not len(x):
         return []
     scale = np.maximum(abs(y), abs(other_y)) if is_log else np.nanmax([y, other_y]) - np.nanmin([y, other_y])
-    apart = np.flatnonzero(abs(y - other_y) > 0.01 * scale)
+    rounding = 1e-6 * np.maximum(abs(y), abs(other_y))  # of single precision
+    apart = np.flatnonzero(abs(y - other_y) > np.maximum(0.01 * scale, rounding))
     names = f"{_plain(one['name'])} and {_plain(other['name'])}"
     turns = np.flatnonzero(np.diff((y < other_y)[apart]))  # between a point and the next one of `apart`
     if not len(turns):

@@ -741,10 +741,8 @@ class Analyses(TableSize):
         """Return a sentence for the screen if δ is 1/n or more, which allows to publish rows; else an empty text."""
         if not isinstance(budget, ApproximateDP) or budget.delta * self.rows < 1:
             return ""
-        # That is (0, δ)-DP.
-        return (
-            f"**δ is not below 1/n**: the guarantee allows to publish each row with probability {short(budget.delta)}."
-        )
+        rows = "each row" if self.rows_per_person == 1 else "all rows of each person, together,"
+        return f"**δ is not below 1/n**: the guarantee allows publishing {rows} with probability {short(budget.delta)}."
 
     def accepted_errors(self, relative: float) -> tuple[float, ...]:
         """Return the largest 95 % error of each statistic that is accepted: as declared, or else `relative` times its

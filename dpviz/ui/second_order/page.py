@@ -406,10 +406,10 @@ class SecondOrderPage(FamilyPage):
         for label, arm_trace in arm_traces.items():
             score = problem.linear_score(arm_trace.output["x"][0])
             model[label] = [*score.coefficients, score.constant]
-            stop = next(iter(arm_trace.stopped_at), -1)  # no method stops at -1, and some cannot stop
-            sentences[label] = f"stopped by itself after {stop:,} steps." if stop >= 0 else "did not stop by itself."
+            stop = next(iter(arm_trace.stopped_at), -1)  # -1 if it ran to the end
+            sentences[label] = f"number of steps: {stop if stop >= 0 else arm_trace.iterations[-1]:,}."
         category = ", a category being 1 in its rows and 0 elsewhere" if facts.blocks else ""
-        constant = f", {CONSTANT} being 1" if CONSTANT in facts.names else ""
+        constant = f", {CONSTANT} being 1" if getattr(problem.data, "constant", False) else ""
         meaning = (
             f"A row is predicted positive where {results.CONSTANT} + the sum of coefficient × value is above 0, in the "
             f"columns' own units{category}{constant}."
