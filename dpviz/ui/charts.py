@@ -25,8 +25,6 @@ def show(chart: Chart, key: str, group: str = "", leads: components.Leads | None
 
     key : of the chart on the page. group, leads : as in `show_captioned`.
     """
-    if is_conditional(chart.provenance):  # private on a condition, which is then drawn in the figure
-        say_condition(chart.figure, chart.provenance)
     with explain.heading(with_subscripts(chart.heading)):
         badge_and_csv(chart, key)
     return show_captioned(chart, key, group=group, leads=leads)
@@ -128,10 +126,12 @@ def page_style() -> tuple[bool, bool]:
 def _compute_browser_data(chart: Chart) -> dict[str, Any]:
     """Compute `browser_data`: on a narrow screen with a legend in place of labels, in a lecture hall larger."""
     is_narrow, presents = page_style()
-    is_changed = is_narrow or presents or is_conditional(chart.provenance)  # `show` has marked the figure then
-    if isinstance(chart.drawing, dict) and not is_changed:  # the figure's plain values, which save time
+    is_marked = is_conditional(chart.provenance)  # private on a condition, which is then drawn in the figure
+    if isinstance(chart.drawing, dict) and not (is_narrow or presents or is_marked):  # plain values, which save time
         return components.figure_data(chart.drawing, chart.handles)
     figure = chart.figure
+    if is_marked:
+        say_condition(figure, chart.provenance)
     if is_narrow:
         figure = compact(figure)
     if presents:

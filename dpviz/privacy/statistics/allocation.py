@@ -334,7 +334,7 @@ def joint_events(releases: Sequence[tuple[Analysis, Event]]) -> tuple[Event, ...
 def joint_guarantee(shares: Sequence[Share], delta: float) -> noisy_means.Guarantee:
     """Return the cost of all analyses together, in every currency.
 
-    Where a currency has no cost, the reason in `missing` begins with the names of the analyses to which it applies.
+    Where no cost is known in a currency, the reason in `missing` begins with a sentence that names the analyses.
     """
     releases = [(share.analysis, share.event) for share in shares]
     total = noisy_means.guarantee(joint_events(releases), delta)

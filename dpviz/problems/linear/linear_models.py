@@ -57,7 +57,7 @@ class LeastSquares(LinearModel):
     def gradient_bound(self, norm: Norm) -> float:
         """Return the largest norm of one row's clipped gradient, without the regulariser."""
         if self.clip is None or self.clipping == "rows":
-            # `build` clips to the largest norm that a gradient has at x = 0: of the row times its slope, |t| ≤ 1.
+            # `build` clips gradients to the largest norm at x = 0, where they are the row times a slope of |t| ≤ 1.
             return self.feature_radius(norm)
         return self.clip_in(norm)
 

@@ -252,7 +252,7 @@ def scores_chart(auditing: Auditing, progress: Progress, guess: float | None, *,
         for name, scores in zip(WORLDS, (present, absent), strict=True)
     }
     meaning = "what an attacker who knows the mistake computes from the releases of a run"
-    if auditing.audit.case.score is None:  # of its own: the likelihood ratio is the score
+    if auditing.audit.case.score is None:  # without a score of its own, a case has the likelihood ratio
         meaning = (
             "logarithm of how much more likely the releases of a run are on D than on D', under the declared noise"
         )

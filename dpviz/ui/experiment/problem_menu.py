@@ -310,8 +310,9 @@ class ProblemMenu:
 
     def choose_own_file(self, panel: Panel) -> None:
         """Choose a visitor's own file, with the defaults of settings on it; for a callback."""
-        *_, control = self.own_file
-        panel.set_values(self.own_file)
+        values = self.own_file
+        *_, control = values  # that of the source is the last one
+        panel.set_values(values)
         self._swap(panel, control)
 
     def _go_back(self, panel: Panel) -> None:
